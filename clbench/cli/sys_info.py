@@ -1,0 +1,56 @@
+"""`clbench sys-info`: what this machine has, and what is broken on it."""
+
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+import click
+
+from clbench.cli.options import default_workers, json_option
+from clbench.provenance import cpu, explain_import, git_state, memory_bytes, versions
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench sys-info
+  clbench sys-info --json
+"""
+)
+@json_option
+def command(as_json: bool) -> None:
+    """Show versions, CPU, memory, threads and devices, and name what is broken."""
+    info: dict[str, Any] = {
+        "versions": versions(),
+        "platform": platform.platform(),
+        "python": sys.executable,
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+        "usable cores": default_workers(),
+        "memory GB": round(memory_bytes() / 1e9, 1),
+        "git": git_state(),
+    }
+    problem = ""
+    try:
+        import torch
+        import torchvision  # noqa: F401
+    except Exception as error:
+        problem = explain_import(error)
+    else:
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        info["devices"] = ["cpu", *(f"cuda:{i} {name}" for i, name in enumerate(names))]
+        info["torch threads"] = torch.get_num_threads()
+    info["problem"] = problem
+    if as_json:
+        click.echo(json.dumps(info, indent=1))
+    else:
+        for key, value in info.items():
+            if isinstance(value, dict):
+                value = ", ".join(f"{k} {v}" for k, v in value.items())
+            elif isinstance(value, list):
+                value = ", ".join(value)
+            click.echo(f"{key:16}{value or 'none'}")
+    if problem:
+        sys.exit(1)

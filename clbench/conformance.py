@@ -1,0 +1,213 @@
+"""What every method must do, checked on a small real stream. Each check is one function.
+
+`check(declaration)` runs them all and returns, for each, an empty string or a sentence that says
+what the method violates. The whole registry passes; `clbench check FILE` asks a user's file.
+"""
+
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clbench import data
+from clbench.declare import Declaration
+from clbench.errors import UserError
+from clbench.memory import of_model, of_tensors
+from clbench.registry import FAMILIES, load
+from clbench.seeding import seed_everything
+from clbench.spec import Protocol
+from clbench.stream import Source, Stream
+from clbench.training import Strategy
+
+CLASSES = ((0, 1), (2, 3, 4), (5, 6))
+"""Tasks of the small stream; one is wider, as tasks need not be alike."""
+IMAGES = 40
+"""Images of each class to learn from, and as many at most to test on."""
+
+
+class Trial:
+    """One method on the small stream, trained once and kept for the checks to look at."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.cls = load(declaration)
+        self.params = declaration.defaults
+        self.images = small_stream()
+        self.strategy = self.build()
+        self.states: list[bytes] = []
+        self.frozen: list[dict[str, Tensor]] = []
+        self.outputs: list[list[Tensor]] = []
+        self.R = self.learn(self.strategy, 0, keep=True)
+
+    def build(self) -> Strategy:
+        """A fresh strategy on a fresh, equal stream."""
+        stream = small_stream()
+        seed_everything(stream.seed, "init")
+        strategy: Strategy = self.cls(**self.params).build(stream)
+        return strategy
+
+    def learn(self, strategy: Strategy, start: int, keep: bool = False) -> list[list[float]]:
+        """Learn the tasks from `start` on as a run does; returns rows of accuracies."""
+        rows = []
+        for k in range(start, len(strategy.stream)):
+            seed_everything(strategy.stream.seed, "task", k)
+            learned = strategy.learn(k)
+            tasks = range(len(strategy.stream))
+            rows.append([strategy.accuracy(i) for i in tasks] if learned is not None else [])
+            if keep:
+                self._keep(strategy, k)
+        return rows
+
+    def _keep(self, strategy: Strategy, k: int) -> None:
+        file = io.BytesIO()
+        torch.save(strategy.state_dict(), file)
+        self.states.append(file.getvalue())
+        model = strategy.model.eval()
+        self.frozen.append(
+            {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
+        )
+        with torch.no_grad():
+            tests = [strategy.stream.tasks[i].test for i in range(k + 1)]
+            outputs = [model(t.inputs(), torch.full((len(t),), t.task)) for t in tests]
+        self.outputs.append(outputs)
+
+
+def small_stream(epochs: int = 4) -> Stream:
+    """Three small tasks of real digits."""
+    mnist = data.load("mnist-5k")
+    train, test = (_first_of_each_class(mnist.parts[part]) for part in ("train", "test"))
+    sources = [Source(train, test, c, (0.1307,), (0.3081,)) for c in CLASSES]
+    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=epochs)
+    return Stream(sources, name="check", backbone="mlp", protocol=protocol, seed=0)
+
+
+def _first_of_each_class(images: data.Images) -> data.Images:
+    rows = [(images.labels == c).nonzero()[0][:IMAGES] for c in range(10)]
+    at = sorted(int(i) for part in rows for i in part)
+    return data.Images(images.images[at], images.labels[at])
+
+
+def declares(trial: Trial) -> str:
+    """says what it is: title, family, a docstring, and a line for each parameter"""
+    d = trial.declaration
+    missing = [word for word in ("title", "family") if not d.meta.get(word)]
+    missing += [] if d.doc else ["a docstring"]
+    missing += [f"a docstring below {f.name}" for f in d.fields.values() if not f.doc]
+    if missing:
+        return f"{d.class_name} lacks {', '.join(missing)}."
+    if d.meta["family"] not in FAMILIES:
+        return f"family {d.meta['family']!r} is none of {', '.join(FAMILIES)}."
+    live = {f.name: f.default for f in dataclasses.fields(trial.cls)}
+    if live != d.defaults:
+        return f"defaults at run time {live} differ from those in the source {d.defaults}."
+    return ""
+
+
+def trains(trial: Trial) -> str:
+    """learns: its last row is finite and clearly above chance"""
+    row = trial.R[-1]
+    if len(row) != len(CLASSES):
+        return "learn() of the last task must train and return a curve."
+    if not all(math.isfinite(value) for value in row):
+        return f"accuracies after the last task are {row}."
+    chance = 100 / len(CLASSES[-1])
+    if row[-1] < chance + 15:
+        return f"accuracy on the task just learned is {row[-1]:.0f} %, chance is {chance:.0f} %."
+    return ""
+
+
+def is_deterministic(trial: Trial) -> str:
+    """gives the same accuracies, bit for bit, from the same seed"""
+    again = trial.learn(trial.build(), 0)
+    return "" if again == trial.R else f"the same seed gave {trial.R} and then {again}."
+
+
+def resumes(trial: Trial) -> str:
+    """goes on from a checkpoint as if nothing had happened"""
+    for done in range(1, len(CLASSES)):
+        strategy = trial.build()
+        try:
+            state = torch.load(io.BytesIO(trial.states[done - 1]), weights_only=True)
+        except Exception as error:
+            return f"state_dict() must hold tensors and plain values only: {error}"
+        strategy.load_state_dict(state)
+        rows = trial.learn(strategy, done)
+        if rows != trial.R[done:]:
+            return (
+                f"resumed after task {done}, later accuracies are {rows}, undisturbed "
+                f"{trial.R[done:]}: some plugin keeps state that its state_dict() leaves out."
+            )
+    return ""
+
+
+def counts_memory(trial: Trial) -> str:
+    """counts its memory: 4 bytes a parameter, and all that its plugins keep"""
+    memory = trial.strategy.memory()
+    if memory.architecture < of_model(trial.strategy.model):
+        return f"architecture is {memory.architecture} bytes, less than 4 a parameter."
+    kept = of_tensors(
+        t for t in _tensors(trial.strategy.state_dict()["plugins"]) if t.is_floating_point()
+    )
+    if memory.replay + memory.auxiliary < kept:
+        return (
+            f"plugins keep {kept} bytes between tasks, but memory() counts "
+            f"{memory.replay} of replay and {memory.auxiliary} of auxiliary state."
+        )
+    return ""
+
+
+def keeps_its_word(trial: Trial) -> str:
+    """does not forget what it guarantees, and leaves frozen parameters alone"""
+    parameters = dict(trial.strategy.model.named_parameters())
+    for k, frozen in enumerate(trial.frozen):
+        for name, value in frozen.items():
+            if name in parameters and not torch.equal(parameters[name], value):
+                return f"{name} was frozen after task {k + 1} and has changed since."
+    if trial.cls.zero_forgetting:
+        for k in range(len(CLASSES) - 1):
+            if not torch.equal(trial.outputs[k][k], trial.outputs[-1][k]):
+                return f"zero_forgetting is declared, but outputs on task {k + 1} changed later."
+    return ""
+
+
+def leaves_data_alone(trial: Trial) -> str:
+    """does not change the stream's images"""
+    used, fresh = trial.strategy.stream.tasks, trial.images.tasks
+    same = all(torch.equal(a.train.images, b.train.images) for a, b in zip(used, fresh, strict=True))
+    return "" if same else "training has changed the images of the stream."
+
+
+CHECKS: tuple[Callable[[Trial], str], ...] = (
+    declares,
+    trains,
+    is_deterministic,
+    resumes,
+    counts_memory,
+    keeps_its_word,
+    leaves_data_alone,
+)
+
+
+def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    """Run all checks; yields (what is checked, empty or what is violated)."""
+    torch.set_num_threads(1)
+    if reason := load(declaration)(**declaration.defaults).refuses(small_stream()):
+        raise UserError(f"{declaration.name} cannot run on the small stream of the checks: {reason}")
+    trial = Trial(declaration)
+    for function in CHECKS:
+        yield str(function.__doc__), function(trial)
+
+
+def _tensors(tree: Any) -> Iterator[Tensor]:
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, dict):
+        for value in tree.values():
+            yield from _tensors(value)
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            yield from _tensors(value)

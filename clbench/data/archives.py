@@ -1,0 +1,81 @@
+"""Reading tar and zip archives that may be hostile: nothing is written but below one folder."""
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from clbench.errors import UserError
+
+SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
+LARGEST = 2**31
+"""No member of any data set is larger, so what claims to be is not unpacked into memory."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether the name says that this is an archive which can be read here."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each regular file, in the archive's order, after checking its name."""
+    try:
+        yield from _zip(path) if path.name.lower().endswith(".zip") else _tar(path)
+    except EOFError:
+        raise UserError(f"{path} is truncated: it ends before its data does.") from None
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, RuntimeError) as error:
+        raise UserError(f"{path} is damaged or no archive ({error}).") from None
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Write all members below `folder`, which must be new, so that nothing is overwritten."""
+    for name, content in members(path):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def _tar(path: Path) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(path, mode="r|*") as archive:  # a stream: read once, front to back
+        for member in archive:
+            name = _safe(path, member.name)
+            if member.isdir():
+                continue
+            file = archive.extractfile(member) if member.isreg() else None
+            if file is None:
+                raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
+            _limit(path, name, member.size)
+            if not _clutter(name):
+                yield name, file.read()
+
+
+def _zip(path: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            name = _safe(path, member.filename)
+            if member.is_dir():
+                continue
+            if (member.external_attr >> 16) & 0o170000 == 0o120000:
+                raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
+            _limit(path, name, member.file_size)
+            if not _clutter(name):
+                yield name, archive.read(member)
+
+
+def _safe(path: Path, name: str) -> str:
+    """`name`, if by the rules of any system it stays in the folder it is unpacked into."""
+    pure = PurePosixPath(name.replace("\\", "/"))
+    if pure.is_absolute() or ".." in pure.parts or any(":" in part for part in pure.parts[:1]):
+        raise UserError(f"{path} holds {name!r}, which points outside of its folder: refused.")
+    return str(pure)
+
+
+def _limit(path: Path, name: str, size: int) -> None:
+    if size > LARGEST:
+        raise UserError(f"{path} holds {name!r} of {size:,} bytes, too large for image data.")
+
+
+def _clutter(name: str) -> bool:
+    """Files that operating systems add by themselves."""
+    return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)

@@ -1,0 +1,286 @@
+"""Decoded images on disk, memory-mapped: what makes the second opening fast and shared.
+
+    <cache>/<name>-<first 16 of sha256>/   {train,test}-{images,labels}.npy and manifest.json
+    <cache>/sources/<hash>.json            files as they lay on disk -> what their bytes were
+
+An entry is written to a folder of its own and renamed when it is whole, so that others see all of
+it or nothing; of two processes that write the same entry one wins and both go on. The files are
+written front to back rather than through a memory map, because a full disk then is an error and
+not a signal that ends the process.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from clbench.data.source import Decoded, Inspection, Reader, Source
+from clbench.errors import UserError
+
+FORMAT = 1
+"""Part of every key: raised when readers decode or divide differently."""
+ALWAYS = 256 * 2**20
+"""Entries up to this size have their checksum taken at every opening: about 0.1 s, and it brings
+the pages into memory that training needs anyway. Of larger ones (miniImageNet) it is taken only
+when the files' times are not those of the manifest, and by `clbench data status --verify`."""
+DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of the cache, opened."""
+
+    parts: dict[str, tuple[np.ndarray, np.ndarray]]
+    classes: int
+    remarks: tuple[str, ...]
+
+
+class Damaged(Exception):
+    """An entry is not what its manifest says; it is built anew."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of decoded data sets."""
+
+    folder: Path
+
+    def recall(self, reader: Reader, source: Source) -> Inspection | None:
+        """What these very files were found to be, if they have been looked at before."""
+        try:
+            known = json.loads(self._memo(reader, source).read_text())
+            return Inspection(**known)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def remember(self, reader: Reader, source: Source, inspection: Inspection) -> None:
+        """Keep `inspection` for the next time; a cache that cannot be written just forgets."""
+        memo = self._memo(reader, source)
+        try:
+            memo.parent.mkdir(parents=True, exist_ok=True)
+            temporary = _fresh(memo.parent)
+            temporary.write_text(json.dumps(asdict(inspection)))
+            os.replace(temporary, memo)
+        except OSError:
+            pass
+
+    def open(self, reader: Reader, sha256: str, verify: bool = False) -> Entry | None:
+        """The entry of that content, or None if there is none that can be used."""
+        folder = self._entry(reader, sha256)
+        try:
+            return _open(folder, sha256, verify)
+        except FileNotFoundError:
+            if folder.exists():
+                _warn(f"{folder} is incomplete; decoding {reader.name} again.")
+        except Damaged as damage:
+            _warn(f"{folder} is damaged ({damage}); decoding {reader.name} again.")
+        return None
+
+    def holds(self, reader: Reader, sha256: str) -> bool:
+        """Whether there is an entry of that content, unchecked."""
+        return (self._entry(reader, sha256) / "manifest.json").is_file()
+
+    def build(self, reader: Reader, sha256: str, decoded: Decoded) -> Entry:
+        """Decode into a new entry, replacing a damaged one."""
+        target = self._entry(reader, sha256)
+        pixels = int(np.prod(reader.shape))
+        needed = sum(count * (pixels + 8) for count in decoded.sizes.values())
+        temporary = _fresh(self.folder)
+        try:
+            temporary.mkdir(parents=True)
+        except OSError as error:
+            raise UserError(
+                f"The cache {self.folder} cannot be written ({error.strerror}). "
+                "Name another folder in CLBENCH_CACHE."
+            ) from None
+        if needed > ALWAYS:
+            _warn(f"decoding {sum(decoded.sizes.values()):,} images of {reader.title}, once.")
+        try:
+            self._sweep()
+            free = shutil.disk_usage(self.folder).free
+            with _disk(self.folder, needed):
+                if free < needed:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                _write(temporary, reader, sha256, decoded)
+                self._install(temporary, target, sha256)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return _open(target, sha256, verify=False)
+
+    def _install(self, temporary: Path, target: Path, sha256: str) -> None:
+        try:
+            os.rename(temporary, target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        try:
+            _open(target, sha256, verify=False)  # another process was faster: its entry is as good
+        except (Damaged, FileNotFoundError):
+            old = _fresh(self.folder)
+            os.rename(target, old)
+            os.rename(temporary, target)
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left behind."""
+        for path in self.folder.glob(".tmp-*"):
+            try:
+                if time.time() - path.stat().st_mtime > DAY:
+                    shutil.rmtree(path, ignore_errors=True)
+            except FileNotFoundError:
+                continue
+
+    def _entry(self, reader: Reader, sha256: str) -> Path:
+        return self.folder / f"{reader.name}-{sha256[:16]}"
+
+    def _memo(self, reader: Reader, source: Source) -> Path:
+        key = json.dumps([FORMAT, reader.name, source.layout, source.fingerprint()])
+        return self.folder / "sources" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _write(folder: Path, reader: Reader, sha256: str, decoded: Decoded) -> None:
+    """All arrays and then the manifest, each on disk before the next step."""
+    files: dict[str, _Npy] = {}
+    try:
+        for part, count in decoded.sizes.items():
+            images, labels = folder / f"{part}-images.npy", folder / f"{part}-labels.npy"
+            files[images.name] = _Npy(images, np.uint8, (count, *reader.shape))
+            files[labels.name] = _Npy(labels, np.int64, (count,))
+        seen = {part: np.zeros(decoded.classes, np.int64) for part in decoded.sizes}
+        for part, pixels, numbers in decoded.blocks:
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < decoded.classes:
+                raise UserError(
+                    f"{reader.title} has labels 0 to {decoded.classes - 1}; part {part!r} holds "
+                    f"labels from {numbers.min()} to {numbers.max()}."
+                )
+            seen[part] += np.bincount(numbers, minlength=decoded.classes)
+            files[f"{part}-images.npy"].append(pixels)
+            files[f"{part}-labels.npy"].append(numbers)
+        for part, counts in seen.items():
+            if missing := np.flatnonzero(counts == 0).tolist():
+                raise UserError(
+                    f"{reader.title}: part {part!r} has no images of the class(es) "
+                    f"{', '.join(map(str, missing[:10]))}{' ...' if len(missing) > 10 else ''}."
+                )
+        described = {name: file.close() for name, file in files.items()}
+    finally:
+        for file in files.values():
+            file.file.close()
+    manifest = {
+        "format": FORMAT,
+        "name": reader.name,
+        "sha256": sha256,
+        "classes": decoded.classes,
+        "remarks": sorted(decoded.remarks),
+        "files": described,
+    }
+    with (folder / "manifest.json").open("w") as text:
+        json.dump(manifest, text, indent=1)
+        text.flush()
+        os.fsync(text.fileno())
+
+
+class _Npy:
+    """A .npy file written row by row, its checksum taken on the way."""
+
+    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...]) -> None:
+        self.file: BinaryIO = path.open("wb")
+        self.dtype, self.shape, self.rows = np.dtype(dtype), shape, 0
+        header = np.lib.format.header_data_from_array_1_0(np.empty((0,), self.dtype))
+        np.lib.format.write_array_header_1_0(self.file, {**header, "shape": shape})
+        self.crc = 0
+
+    def append(self, rows: np.ndarray) -> None:
+        data = np.ascontiguousarray(rows, dtype=self.dtype)
+        if data.shape[1:] != self.shape[1:]:
+            raise UserError(
+                f"Decoded images have the shape {data.shape[1:]}, not {self.shape[1:]}."
+            )
+        self.crc = zlib.crc32(data.data, self.crc)
+        self.file.write(data.data)
+        self.rows += len(data)
+
+    def close(self) -> dict[str, Any]:
+        if self.rows != self.shape[0]:
+            raise UserError(
+                f"{self.rows:,} images were decoded where {self.shape[0]:,} were counted."
+            )
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        stat = os.fstat(self.file.fileno())
+        return {
+            "shape": self.shape,
+            "dtype": self.dtype.str,
+            "crc32": self.crc,
+            "bytes": stat.st_size,
+            "mtime_ns": stat.st_mtime_ns,
+        }
+
+
+def _open(folder: Path, sha256: str, verify: bool) -> Entry:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        files = manifest["files"]
+        if manifest["format"] != FORMAT or manifest["sha256"] != sha256:
+            raise Damaged("its manifest is of other data")
+        verify = verify or sum(file["bytes"] for file in files.values()) <= ALWAYS
+        arrays = {name: _array(folder / name, told, verify) for name, told in files.items()}
+        parts = {
+            part: (arrays[f"{part}-images.npy"], arrays[f"{part}-labels.npy"])
+            for part in ("train", "test")
+        }
+        return Entry(parts, manifest["classes"], tuple(manifest["remarks"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"its manifest does not read: {error!r}") from None
+
+
+def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
+    stat = path.stat()
+    if stat.st_size != told["bytes"]:
+        raise Damaged(f"{path.name} has {stat.st_size:,} bytes, not {told['bytes']:,}")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise Damaged(f"{path.name}: {error}") from None
+    if array.dtype.str != told["dtype"] or list(array.shape) != told["shape"]:
+        raise Damaged(f"{path.name} has another shape or type than written")
+    touched = stat.st_mtime_ns != told["mtime_ns"]
+    if (verify or touched) and zlib.crc32(array.reshape(-1).data) != told["crc32"]:
+        raise Damaged(f"the checksum of {path.name} differs")
+    return array
+
+
+@contextmanager
+def _disk(folder: Path, needed: int) -> Iterator[None]:
+    """A full disk, in words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(
+                f"The disk is full: the decoded images need {needed:,} bytes in {folder}. "
+                "Free some, or name another folder in CLBENCH_CACHE."
+            ) from None
+        raise
+
+
+def _fresh(folder: Path) -> Path:
+    """A name nobody else uses. What `tempfile` makes, other users of a cache could not read."""
+    return folder / f".tmp-{uuid.uuid4().hex}"
+
+
+def _warn(sentence: str) -> None:
+    print(f"clbench: {sentence}", file=sys.stderr)

@@ -1,0 +1,169 @@
+"""From a data set's name to its arrays: find, identify, refuse or accept, decode once, open."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clbench.data.cache import Cache
+from clbench.data.catalog import READERS, reader_of
+from clbench.data.source import Block, Inspection, Reader, Source
+from clbench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Images:
+    """One part of a data set, decoded."""
+
+    images: np.ndarray
+    """uint8 (N, C, H, W), a read-only memory map of the cache."""
+    labels: np.ndarray
+    """int64 (N,), 0 to classes - 1."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set, decoded and open."""
+
+    name: str
+    parts: dict[str, Images]
+    """ "train" and "test"."""
+    classes: int
+    sha256: str
+    """Identifies the source's content, whatever folder or archive it lay in."""
+    note: str
+    """Empty for the official, complete data; else words to print beside every result."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known about a data set before anything is read."""
+
+    title: str
+    classes: int
+    shape: tuple[int, int, int]
+    sizes: dict[str, int]
+
+
+def describe() -> dict[str, Description]:
+    """Title, classes, image shape and official sizes of every data set clbench knows."""
+    return {
+        name: Description(reader.title, reader.classes, reader.shape, dict(reader.sizes))
+        for name, reader in READERS.items()
+    }
+
+
+def data_root(flag: str | None = None) -> Path:
+    """The folder of the data: the flag, else CLBENCH_DATA, else the platform's cache folder."""
+    given = flag or os.environ.get("CLBENCH_DATA")
+    return Path(given).expanduser() if given else _platform_folder() / "data"
+
+
+def cache_root() -> Path:
+    """The folder of decoded images: CLBENCH_CACHE, else the platform's cache folder."""
+    given = os.environ.get("CLBENCH_CACHE")
+    return Path(given).expanduser() if given else _platform_folder() / "decoded"
+
+
+def load(
+    name: str, root: Path | None = None, accept: bool = False, cache: Path | None = None
+) -> DataSet:
+    """Open a data set, decoding it on first use.
+
+    What is found but is not the official, complete data is refused unless `accept`; if accepted,
+    the result's `note` says what it is.
+    """
+    reader = reader_of(name)
+    source = locate(reader, root or data_root())
+    return read(reader, source, accept, Cache(cache or cache_root()))
+
+
+def locate(reader: Reader, root: Path) -> Source:
+    """Where the data set lies below `root`, or an error that says what to do."""
+    if source := reader.find(root):
+        return source
+    raise UserError(
+        f"{reader.title} is not in the data root {root}. It is looked for in "
+        f"{', '.join(reader.places)} ({reader.expects})"
+        + (f" and as {', '.join(reader.archives)}" if reader.archives else "")
+        + f". Type 'clbench data prepare {reader.name}', or name the folder that has it with "
+        "--data-root or CLBENCH_DATA."
+    )
+
+
+def read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
+    """Open the data set at `source` through the cache."""
+    try:
+        return _read(reader, source, accept, cache)
+    except OSError as error:
+        raise UserError(f"{source.where} cannot be read ({error}).") from None
+
+
+def _read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
+    before = source.fingerprint()
+    inspection = identify(reader, source, cache)
+    if inspection.problem and not accept:
+        raise UserError(
+            f"{source.where} is not the official, complete {reader.title}: {inspection.problem}. "
+            f"Get that with 'clbench data prepare {reader.name}', or use what is there with "
+            "--accept-data; the results will say so."
+        )
+    entry = cache.open(reader, inspection.sha256)
+    if entry is None:
+        decoded = reader.decode(source, accept)
+        decoded.blocks = _unchanged(source, before, decoded.blocks)
+        entry = cache.build(reader, inspection.sha256, decoded)
+    if entry.remarks and not accept:
+        raise UserError(
+            f"{source.where} can be used only {', '.join(entry.remarks)}. "
+            "Allow that with --accept-data; the results will say so."
+        )
+    parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
+    sizes = {part: len(images.labels) for part, images in parts.items()}
+    words = note(reader, inspection.problem, sizes, entry.classes, entry.remarks)
+    return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
+
+
+def identify(reader: Reader, source: Source, cache: Cache) -> Inspection:
+    """What the source's bytes are; read only if these very files have not been read before."""
+    known = cache.recall(reader, source)
+    if known is None:
+        known = reader.inspect(source)
+        cache.remember(reader, source, known)
+    return known
+
+
+def _unchanged(source: Source, before: object, blocks: Iterator[Block]) -> Iterator[Block]:
+    """`blocks`, and at their end an error if the files are not those that were identified."""
+    yield from blocks
+    if source.fingerprint() != before:
+        raise UserError(f"{source.where} changed while it was read. Try again.")
+
+
+def note(
+    reader: Reader,
+    problem: str,
+    sizes: dict[str, int],
+    classes: int | None = None,
+    remarks: tuple[str, ...] = (),
+) -> str:
+    """How the data differ from the official ones, in the words printed with results."""
+    words = list(remarks)
+    found, official = sum(sizes.values()), sum(reader.sizes.values())
+    if problem and found < official:
+        words.insert(0, f"subset: {found:,} of {official:,} images")
+        if classes is not None and classes != reader.classes:
+            words.insert(1, f"{classes} of {reader.classes} classes")
+    elif problem and found > official:
+        words.insert(0, f"{found:,} images instead of {official:,}")
+    elif problem:
+        words.insert(0, "unofficial encoding")
+    return ", ".join(words)
+
+
+def _platform_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("clbench"))

@@ -1,0 +1,225 @@
+"""miniImageNet: 100 classes of 600 images of 84x84, in the three layouts people pass around.
+
+- `images/*.jpg` with `train.csv`, `val.csv` and `test.csv` (columns filename, label);
+- one folder of images a class, also below `train`, `val` and `test`;
+- `mini-imagenet-cache-train.pkl`, `-val.pkl` and `-test.pkl`.
+
+Its three files divide the *classes*, for few-shot learning. Continual learning needs all classes
+in both parts, so the three are put together and every class is divided anew: one image in six is
+for testing (100 of 600), the first by the SHA-256 of `class/file name`. Classes are numbered in
+the order of their WordNet ids.
+"""
+
+import csv
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clbench.data import pickles, pictures
+from clbench.data.source import (
+    Block,
+    Decoded,
+    Inspection,
+    Reader,
+    Source,
+    WrongSize,
+    complete,
+    identity,
+)
+from clbench.data.split import shuffled
+from clbench.errors import UserError
+
+FILES = ("train", "val", "test")
+PER_CLASS = 600
+ROWS = 500
+"""Images decoded before they are handed on: 10 MB."""
+
+
+@dataclass(frozen=True)
+class MiniImageNet(Reader):
+    """Reads RGB images; complete if it has 100 classes of 600."""
+
+    by_count = True
+
+    def look(self, folder: Path) -> Source | None:
+        tables = {f"{file}.csv": folder / f"{file}.csv" for file in FILES}
+        if (folder / "images").is_dir() and any(path.is_file() for path in tables.values()):
+            found = {name: path if path.is_file() else None for name, path in tables.items()}
+            csvs = complete(folder, found)
+            return Source(folder, {**(csvs or {}), "images": folder / "images"}, layout="csv")
+        caches = {file: folder / f"mini-imagenet-cache-{file}.pkl" for file in FILES}
+        found = {path.name: path if path.is_file() else None for path in caches.values()}
+        if files := complete(folder, found):
+            return Source(folder, files, layout="pickles")
+        classes = _class_folders(folder)
+        return Source(folder, classes, layout="folders") if classes else None
+
+    def inspect(self, source: Source) -> Inspection:
+        if source.layout == "pickles":
+            digests = {name: _hash_file(path) for name, path in source.files.items()}
+            return Inspection(identity(digests), self._problem(_pickled_classes(source)))
+        index = _index(source)
+        digests = {
+            f"{label}/{name}": _hash_file(path)
+            for label, files in index.items()
+            for name, path in files.items()
+        }
+        return Inspection(identity(digests), self._problem(index))
+
+    def count(self, source: Source) -> dict[str, int]:
+        pickled = source.layout == "pickles"
+        return _sizes(_divide(_pickled_classes(source) if pickled else _index(source)))
+
+    def decode(self, source: Source, accept: bool) -> Decoded:
+        if source.layout == "pickles":
+            classes = _pickled_classes(source)
+            parts = _divide(classes)
+            return Decoded(_sizes(parts), len(classes), self._unpickled(source, classes, parts))
+        index = _index(source)
+        parts = _divide(index)
+        decoded = Decoded(_sizes(parts), len(index), iter(()))
+        remarks = decoded.remarks if accept else None
+        decoded.blocks = self._decoded(index, parts, remarks)
+        return decoded
+
+    def _decoded(
+        self,
+        index: Mapping[str, Mapping[str, Path]],
+        parts: dict[str, dict[str, list[str]]],
+        remarks: set[str] | None,
+    ) -> Iterator[Block]:
+        for part, chosen in parts.items():
+            for number, label in enumerate(index):
+                paths = [index[label][name] for name in chosen[label]]
+                for start in range(0, len(paths), ROWS):
+                    images = [self._picture(p, remarks) for p in paths[start : start + ROWS]]
+                    yield part, np.stack(images), np.full(len(images), number)
+
+    def _picture(self, path: Path, remarks: set[str] | None) -> np.ndarray:
+        try:
+            return pictures.decode(path, path.read_bytes(), self.shape, remarks)
+        except WrongSize as error:
+            raise UserError(f"{error} Pass --accept-data to have it resized.") from None
+
+    def _unpickled(
+        self,
+        source: Source,
+        classes: dict[str, list[str]],
+        parts: dict[str, dict[str, list[str]]],
+    ) -> Iterator[Block]:
+        numbers = {label: number for number, label in enumerate(classes)}
+        for path in source.files.values():  # one at a time: the largest takes 0.8 GB
+            images, rows = _unpickle(path)
+            if images.shape[1:] != (84, 84, 3) or images.dtype != np.uint8:
+                raise UserError(f"{path} holds images of {images.shape[1:]}, not of 84x84x3 bytes.")
+            for label, numbers_in_file in rows.items():
+                for part, chosen in parts.items():
+                    picked = np.array([numbers_in_file[int(name)] for name in chosen[label]])
+                    labels = np.full(len(picked), numbers[label])
+                    yield part, images[picked].transpose(0, 3, 1, 2), labels
+            del images
+
+    def _problem(self, index: Mapping[str, Mapping[str, Path] | list[str]]) -> str:
+        found = sum(len(files) for files in index.values())
+        if len(index) == self.classes and all(len(f) == PER_CLASS for f in index.values()):
+            return ""
+        return (
+            f"it has {found:,} images of {len(index)} classes, "
+            f"the complete set has {self.classes} classes of {PER_CLASS}"
+        )
+
+
+def _class_folders(folder: Path) -> dict[str, Path]:
+    """`class` or `train/class` -> folder, for the folders that look like those of classes."""
+    tops = [folder / file for file in FILES if (folder / file).is_dir()] or [folder]
+    found = {}
+    for top in tops:
+        for path in sorted(top.iterdir()):
+            if path.is_dir() and path.name[0] == "n" and path.name[1:].isdigit():
+                found[str(path.relative_to(folder))] = path
+    return found
+
+
+def _index(source: Source) -> dict[str, dict[str, Path]]:
+    """Class -> file name -> file, both sorted."""
+    index: dict[str, dict[str, Path]] = {}
+    if source.layout == "csv":
+        for file in FILES:
+            for name, label in _table(source.files[f"{file}.csv"]):
+                index.setdefault(label, {})[name] = source.files["images"] / name
+        present = {path.name for path in source.files["images"].iterdir()}
+        for label, files in index.items():
+            if missing := [name for name in files if name not in present]:
+                raise UserError(
+                    f"{source.where / 'images'} lacks {len(missing):,} image(s) of the class "
+                    f"{label}, for example {missing[0]}."
+                )
+    else:
+        for folder in source.files.values():
+            files = {path.name: path for path in folder.iterdir() if pictures.is_picture(path.name)}
+            if not files:
+                raise UserError(f"{folder} is the folder of a class and holds no images.")
+            index.setdefault(folder.name, {}).update(files)
+    return {label: dict(sorted(index[label].items())) for label in sorted(index)}
+
+
+def _table(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                name, label = row["filename"], row["label"]
+                if not name or not label or Path(name).name != name:
+                    raise UserError(f"{path} has a row that names no image and class: {row}.")
+                yield name, label
+    except (KeyError, UnicodeDecodeError, csv.Error):
+        raise UserError(f"{path} must be a CSV with the columns filename and label.") from None
+
+
+def _divide(index: Mapping[str, Mapping[str, Path] | list[str]]) -> dict[str, dict[str, list[str]]]:
+    """Part -> class -> names: of every class one in six is for testing."""
+    parts: dict[str, dict[str, list[str]]] = {"train": {}, "test": {}}
+    for label, names in index.items():
+        if len(names) < 2:
+            raise UserError(f"The class {label} of miniImageNet has one image: two are needed.")
+        count = max(1, round(len(names) / 6))
+        test = {name.split("/")[1] for name in shuffled([f"{label}/{n}" for n in names])[:count]}
+        parts["train"][label] = [name for name in names if name not in test]
+        parts["test"][label] = [name for name in names if name in test]
+    return parts
+
+
+def _sizes(parts: dict[str, dict[str, list[str]]]) -> dict[str, int]:
+    return {part: sum(map(len, chosen.values())) for part, chosen in parts.items()}
+
+
+def _pickled_classes(source: Source) -> dict[str, list[str]]:
+    """Class -> names of its images, which in a pickle are just their places in the class."""
+    classes: dict[str, list[str]] = {}
+    for path in source.files.values():
+        for label, rows in _unpickle(path)[1].items():
+            if label in classes:
+                raise UserError(f"{path} holds the class {label}, which another file has too.")
+            classes[label] = [str(place) for place in range(len(rows))]
+    return dict(sorted(classes.items()))
+
+
+def _unpickle(path: Path) -> tuple[np.ndarray, dict[str, list[int]]]:
+    with path.open("rb") as file:
+        content = pickles.load(file, path)
+    try:
+        images = content["image_data"]
+        rows = {label: [int(r) for r in found] for label, found in content["class_dict"].items()}
+        inside = all(0 <= row < len(images) for found in rows.values() for row in found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} lacks image_data or class_dict ({error!r}).") from None
+    if not isinstance(images, np.ndarray) or images.ndim != 4 or not inside:
+        raise UserError(f"{path}: image_data and class_dict do not fit together.")
+    return images, rows
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

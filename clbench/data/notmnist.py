@@ -1,0 +1,130 @@
+"""notMNIST: letters A to J in many fonts, as folders or as an archive of folders.
+
+The official archive (notMNIST_small.tar.gz, 18,726 files) has no test part and holds two files
+without content; the paper's 18,724 images are the others, 459 of them for testing. Which 459 the
+authors took is not published. Here they are chosen by `clbench.data.split`: in every class the
+first by the SHA-256 of `letter/file name`, classes in proportion. An archive that already comes
+as `Train/` and `Test/` keeps its own division.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from clbench.data import archives, pictures
+from clbench.data.source import Block, Decoded, Inspection, Reader, Source, identity
+from clbench.data.split import quotas, shuffled
+from clbench.errors import UserError
+
+LETTERS = tuple("ABCDEFGHIJ")
+PARTS = ("Train", "Test")
+EMPTY = {
+    "A/RGVtb2NyYXRpY2FCb2xkT2xkc3R5bGUgQm9sZC50dGY=.png",
+    "F/Q3Jvc3NvdmVyIEJvbGRPYmxpcXVlLnR0Zg==.png",
+}
+"""The two files of the official archive that hold nothing."""
+
+
+@dataclass(frozen=True)
+class NotMnist(Reader):
+    """Reads 28x28 gray images; complete if it has the official number of them."""
+
+    by_count = True
+
+    def look(self, folder: Path) -> Source | None:
+        found = {}
+        for top in ("", *PARTS, *(part.lower() for part in PARTS)):
+            for letter in LETTERS:
+                if (path := folder / top / letter).is_dir():
+                    found[f"{top.capitalize()}/{letter}".lstrip("/")] = path
+        return Source(folder, found, layout="folders") if found else None
+
+    def inspect(self, source: Source) -> Inspection:
+        contents = _contents(source)
+        digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+        return Inspection(identity(digests), self._problem(_divide(source.where, list(contents))))
+
+    def count(self, source: Source) -> dict[str, int]:
+        if source.layout == "archive":
+            names = list(_contents(source))
+        else:
+            names = [name for name, _ in _files(source) if name not in EMPTY]
+        return {part: len(chosen) for part, chosen in _divide(source.where, names).items()}
+
+    def decode(self, source: Source, accept: bool) -> Decoded:
+        contents = _contents(source)
+        parts = _divide(source.where, list(contents))
+        sizes = {part: len(names) for part, names in parts.items()}
+        return Decoded(sizes, self.classes, self._blocks(source, contents, parts))
+
+    def _blocks(
+        self, source: Source, contents: dict[str, bytes], parts: dict[str, list[str]]
+    ) -> Iterator[Block]:
+        for part, names in parts.items():
+            images = [
+                pictures.decode(f"{source.where}: {name}", contents[name], self.shape)
+                for name in names
+            ]
+            labels = [LETTERS.index(PurePosixPath(name).parent.name) for name in names]
+            yield part, np.stack(images), np.array(labels)
+
+    def _problem(self, parts: dict[str, list[str]]) -> str:
+        found = sum(len(names) for names in parts.values())
+        if {part: len(names) for part, names in parts.items()} == self.sizes:
+            return ""
+        return f"it has {found:,} images, the complete set has {sum(self.sizes.values()):,}"
+
+
+def _files(source: Source) -> Iterator[tuple[str, Path]]:
+    for name, folder in source.files.items():
+        for path in sorted(folder.iterdir()):
+            if pictures.is_picture(path.name):
+                yield f"{name}/{path.name}", path
+
+
+def _contents(source: Source) -> dict[str, bytes]:
+    """`[Train/|Test/]letter/file` -> bytes; all of notMNIST is 9 MB."""
+    if source.layout != "archive":
+        return {name: path.read_bytes() for name, path in _files(source) if name not in EMPTY}
+    contents: dict[str, bytes] = {}
+    for member, content in archives.members(source.where):
+        *above, letter, file = ("", "", *PurePosixPath(member).parts)
+        if letter not in LETTERS or not pictures.is_picture(file):
+            continue
+        top = above[-1].capitalize()
+        name = f"{top}/{letter}/{file}" if top in PARTS else f"{letter}/{file}"
+        if name in contents:
+            raise UserError(f"{source.where} holds {name!r} more than once.")
+        if name not in EMPTY:
+            contents[name] = content
+    return contents
+
+
+def _chain(by_letter: dict[str, list[str]]) -> list[str]:
+    return [name for names in by_letter.values() for name in names]
+
+
+def _divide(where: Path, names: list[str]) -> dict[str, list[str]]:
+    """Names of each part, in order; every letter must be in both."""
+    given: dict[str, dict[str, list[str]]] = {}
+    for name in sorted(names):
+        *top, letter, _ = name.split("/")
+        given.setdefault("".join(top), {}).setdefault(letter, []).append(name)
+    for part, letters in given.items():
+        if missing := [letter for letter in LETTERS if letter not in letters]:
+            raise UserError(f"{where / part} lacks images of the class(es) {', '.join(missing)}.")
+    if set(given) == set(PARTS):
+        return {part.lower(): _chain(given[part]) for part in PARTS}
+    if set(given) != {""}:
+        raise UserError(f"{where} must hold the folders A to J, or these below Train and Test.")
+    by_letter = given[""]
+    total = round(459 * sum(map(len, by_letter.values())) / 18_724)
+    wanted = quotas({letter: len(found) for letter, found in by_letter.items()}, total)
+    test = {n for letter, found in by_letter.items() for n in shuffled(found)[: wanted[letter]]}
+    parts = {"train": [n for n in _chain(by_letter) if n not in test], "test": sorted(test)}
+    if lonely := [letter for letter in LETTERS if wanted[letter] >= len(by_letter[letter])]:
+        raise UserError(f"{where} has a single image of {', '.join(lonely)}: two are needed.")
+    return parts

@@ -1,0 +1,43 @@
+"""One image file to one array."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from clbench.data.source import check_shape
+from clbench.errors import UserError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def is_picture(name: str) -> bool:
+    """Whether the name is that of an image, and not of a file some system hid there."""
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+
+
+def decode(
+    where: Path | str, content: bytes, shape: tuple[int, int, int], remarks: set[str] | None = None
+) -> np.ndarray:
+    """uint8 (C, H, W) of exactly `shape`.
+
+    Another size is an error, unless `remarks` is given: then the image is resized and `remarks`
+    told so.
+    """
+    from PIL import Image
+
+    channels, height, width = shape
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            if remarks is None:
+                check_shape(where, (channels, image.height, image.width), shape)
+            picture = image.convert("L" if channels == 1 else "RGB")
+    except UserError:
+        raise
+    except Exception as error:  # each format has its own ways to fail
+        raise UserError(f"{where} does not decode as an image ({error}).") from None
+    if picture.size != (width, height) and remarks is not None:
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        remarks.add(f"resized to {height}x{width}")
+    pixels = np.asarray(picture, dtype=np.uint8).reshape(height, width, channels)
+    return pixels.transpose(2, 0, 1)

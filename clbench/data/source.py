@@ -1,0 +1,173 @@
+"""What every data set has in common: where its bytes lie, how it is described, how it is read."""
+
+import gzip
+import hashlib
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from clbench.errors import UserError
+
+
+class WrongSize(UserError):
+    """Images of a size that the data set does not have."""
+
+
+Block = tuple[str, np.ndarray, np.ndarray]
+"""Some decoded images of one part: its name, uint8 (n, C, H, W), integer labels (n,)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one data set as they lie on disk, found but not yet read."""
+
+    where: Path
+    """The folder or archive to name in messages."""
+    files: Mapping[str, Path]
+    """Name inside the data set -> file, or folder of image files."""
+    layout: str = "files"
+    """Which of its reader's layouts this is."""
+
+    def fingerprint(self) -> list[list[object]]:
+        """Paths, sizes and times of change: equal as long as nobody touched the files.
+
+        Of a folder of images only the folder's own time is taken, because asking after 60,000
+        files costs seconds on a network disk. An image edited in place is therefore not noticed;
+        what is used then is the earlier, verified content, so nothing wrong is computed.
+        """
+        marks: list[list[object]] = []
+        for path in self.files.values():
+            stat = path.stat()
+            size = 0 if path.is_dir() else stat.st_size
+            marks.append([str(path.resolve()), size, stat.st_mtime_ns])
+        return sorted(marks, key=str)
+
+    def bytes(self) -> int:
+        """Size on disk of everything that belongs to the data set."""
+        total = 0
+        for path in self.files.values():
+            found = path.rglob("*") if path.is_dir() else [path]
+            total += sum(file.stat().st_size for file in found if file.is_file())
+        return total
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a full look at a source's bytes says about it."""
+
+    sha256: str
+    problem: str
+    """Empty for the official, complete data; else in words what is different."""
+
+
+@dataclass
+class Decoded:
+    """A source about to be decoded: sizes first, so that disk space is known, then the images."""
+
+    sizes: dict[str, int]
+    classes: int
+    blocks: Iterator[Block]
+    remarks: set[str] = field(default_factory=set)
+    """What was done to the images on the way, filled while `blocks` runs."""
+
+
+@dataclass(frozen=True)
+class Reader(ABC):
+    """One data set: its description, the layouts it is found in, and how it is decoded."""
+
+    by_count: ClassVar[bool] = False
+    """Whether no official checksum exists, so that data are complete if their number is right."""
+
+    name: str
+    title: str
+    classes: int
+    shape: tuple[int, int, int]
+    sizes: Mapping[str, int]
+    """Official number of images of each part."""
+    home: str
+    """Where `clbench data prepare` puts it, relative to the data root."""
+    places: tuple[str, ...]
+    """Folders of the data root in which it is looked for."""
+    archives: tuple[str, ...] = ()
+    """Archives of the data root that are read without unpacking."""
+    expects: str = ""
+    """The files of a place, in words, for the message that nothing was found."""
+
+    def find(self, root: Path) -> Source | None:
+        """The first place or archive below `root` that holds the data set."""
+        for place in self.places:
+            if (root / place).is_dir() and (source := self.look(root / place)):
+                return source
+        for archive in self.archives:
+            if (root / archive).is_file():
+                return self.archived(root / archive)
+        return None
+
+    def archived(self, path: Path) -> Source:
+        """`path`, an archive of the data set, as a source."""
+        return Source(path, {path.name: path}, layout="archive")
+
+    @abstractmethod
+    def look(self, folder: Path) -> Source | None:
+        """The data set if its files lie directly in `folder`; an error if only some of them do."""
+
+    @abstractmethod
+    def inspect(self, source: Source) -> Inspection:
+        """Read all bytes once: identify them and compare them with the official ones."""
+
+    @abstractmethod
+    def count(self, source: Source) -> dict[str, int]:
+        """Number of images of each part, without decoding them where the format allows."""
+
+    @abstractmethod
+    def decode(self, source: Source, accept: bool) -> Decoded:
+        """Images and labels, block by block."""
+
+
+def complete(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] | None:
+    """`found` if every file is there, None if none is, an error if some are missing."""
+    present = {name: path for name, path in found.items() if path is not None}
+    if not present:
+        return None
+    missing = [name for name in found if name not in present]
+    if missing:
+        raise UserError(f"{folder} is incomplete: it lacks {', '.join(missing)}.")
+    return present
+
+
+def identity(digests: Mapping[str, str]) -> str:
+    """One checksum for named contents, independent of their order, folder and packing."""
+    lines = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def compare_md5(name: str, data: bytes, official: str) -> str:
+    """Empty if `data` is the official file, else how it differs."""
+    found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return "" if found == official else f"{name} has md5 {found}, the official file has {official}"
+
+
+def read_gzip(path: Path) -> bytes:
+    """The whole content of a `.gz` file; truncation and damage are a user's error."""
+    try:
+        with gzip.open(path) as file:
+            return file.read()
+    except EOFError:
+        raise UserError(f"{path} is truncated: it ends before its data does. {AGAIN}") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path} is damaged ({error}). {AGAIN}") from None
+
+
+def check_shape(where: object, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Refuse images of a size that the data set does not have."""
+    if found != wanted:
+        sizes = ["x".join(map(str, shape)) for shape in (found, wanted)]
+        raise WrongSize(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
+
+
+AGAIN = "Delete it and get it again: 'clbench data prepare --help'."

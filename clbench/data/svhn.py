@@ -1,0 +1,86 @@
+"""SVHN, cropped digits: two MATLAB files."""
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from clbench.data.source import (
+    Block,
+    Decoded,
+    Inspection,
+    Reader,
+    Source,
+    check_shape,
+    compare_md5,
+    complete,
+    identity,
+)
+from clbench.errors import UserError
+
+ROWS = 4096
+"""Images turned at once: MATLAB stores the number of the image as the last axis."""
+
+
+@dataclass(frozen=True)
+class Svhn(Reader):
+    """Reads X (32, 32, 3, N) and y (N, 1), in which the digit 0 is written as 10."""
+
+    md5: Mapping[str, str] = field(default_factory=dict)
+    """Official file -> md5; named after their parts."""
+
+    def look(self, folder: Path) -> Source | None:
+        paths = {name: folder / name for name in self.md5}
+        files = complete(folder, {n: p if p.is_file() else None for n, p in paths.items()})
+        return Source(folder, files) if files else None
+
+    def inspect(self, source: Source) -> Inspection:
+        digests, problems = {}, []
+        for name, path in source.files.items():
+            content = path.read_bytes()
+            digests[name] = hashlib.sha256(content).hexdigest()
+            if problem := compare_md5(name, content, self.md5[name]):
+                problems.append(problem)
+        return Inspection(identity(digests), problems[0] if problems else "")
+
+    def count(self, source: Source) -> dict[str, int]:
+        return {_part(name): len(_labels(path)) for name, path in source.files.items()}
+
+    def decode(self, source: Source, accept: bool) -> Decoded:
+        return Decoded(self.count(source), self.classes, self._blocks(source))
+
+    def _blocks(self, source: Source) -> Iterator[Block]:
+        for name, path in source.files.items():
+            images, labels = _mat(path, "X"), _labels(path)
+            if images.ndim != 4 or images.dtype != np.uint8 or images.shape[3] != len(labels):
+                raise UserError(f"{path}: images and {len(labels):,} labels do not match.")
+            height, width, channels, _ = images.shape
+            check_shape(path, (channels, height, width), self.shape)
+            for start in range(0, len(labels), ROWS):
+                rows = slice(start, start + ROWS)
+                yield _part(name), images[..., rows].transpose(3, 2, 0, 1), labels[rows]
+
+
+def _part(name: str) -> str:
+    return name.split("_")[0]
+
+
+def _labels(path: Path) -> np.ndarray:
+    labels = _mat(path, "y").astype(np.int64).reshape(-1)
+    return np.where(labels == 10, 0, labels)
+
+
+def _mat(path: Path, name: str) -> np.ndarray:
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(io.BytesIO(path.read_bytes()), variable_names=[name])
+    except Exception as error:  # scipy raises whatever a damaged file leads it to
+        raise UserError(f"{path} is damaged or no MATLAB 5 file ({error}).") from None
+    if name not in content:
+        raise UserError(f"{path} has no variable {name!r}: it is no SVHN file.")
+    array: np.ndarray = content[name]
+    return array

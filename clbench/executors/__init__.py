@@ -1,0 +1,1 @@
+"""Ways to run many cells. All share one contract: cells in, events out, records in the store."""

@@ -1,0 +1,130 @@
+"""Cells in worker processes on this machine, one process per run.
+
+Workers are forked from a server that has imported torch and Avalanche once; this process imports
+neither, so it answers at once. A worker that dies takes only its run with it, and when this process
+dies, however it dies, its workers see the pipe close and stop.
+"""
+
+import multiprocessing as mp
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from clbench.errors import UserError
+from clbench.provenance import explain_import
+from clbench.spec import Cell
+from clbench.store import Place, Store
+
+Listener = Callable[[Cell, dict[str, Any]], None]
+
+
+@dataclass
+class _Worker:
+    cell: Cell
+    process: Any
+    pipe: Connection
+    ended: dict[str, Any] | None = field(default=None)
+
+
+def run_cells(cells: list[Cell], place: Place, workers: int, listen: Listener) -> None:
+    """Run the cells, at most `workers` at a time. Each ends in one event of kind `end`.
+
+    Its `status` is `done`, `failed` (kept in the record), `refused` (a sentence for the user),
+    `died` (the process is gone) or `busy` (another process has the run; tried again at the end).
+    """
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["clbench.executors.preload"])
+    store = Store(place.out)
+    waiting, running = list(cells), []
+    try:
+        while waiting or running:
+            while len(running) < workers:
+                cell = next((c for c in waiting if not store.is_running(c.id)), None)
+                if cell is None:
+                    break
+                waiting.remove(cell)
+                running.append(_start(context, cell, place))
+            if not running:  # what is left is being trained by another process
+                time.sleep(0.5)
+            for worker in _next_events(running, listen):
+                running.remove(worker)
+                if worker.ended is not None and worker.ended["status"] == "busy":
+                    waiting.append(worker.cell)
+    finally:
+        for worker in running:
+            worker.process.kill()
+            worker.process.join()
+
+
+def _start(context: Any, cell: Cell, place: Place) -> _Worker:
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(cell, place, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return _Worker(cell, process, ours)
+
+
+def _next_events(running: list[_Worker], listen: Listener) -> list[_Worker]:
+    """Wait for something to happen, pass it on, and return the workers that have ended."""
+    wait([worker.pipe for worker in running], timeout=1.0)
+    gone = []
+    for worker in running:
+        try:
+            while worker.pipe.poll():
+                event = worker.pipe.recv()
+                if event["kind"] == "end":
+                    worker.ended = event
+                listen(worker.cell, event)
+        except (EOFError, OSError):
+            worker.process.join()
+            if worker.ended is None:
+                code = worker.process.exitcode
+                listen(worker.cell, {"kind": "end", "status": "died", "text": _why(code)})
+            gone.append(worker)
+    return gone
+
+
+def _why(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return "its process was killed (signal 9; is the machine out of memory?)"
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with exit code {code}"
+
+
+def _work(cell: Cell, place: Place, pipe: Connection) -> None:
+    """A worker's life: one run. Ctrl-C is the driver's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
+    pipe.send({"kind": "end", **_run(cell, place, pipe.send)})
+    pipe.close()
+    os._exit(0)  # skips the tear-down of torch, which has nothing left to save
+
+
+def _run(cell: Cell, place: Place, listen: Callable[[Any], None]) -> dict[str, Any]:
+    try:
+        from clbench.runner import Busy, run
+    except Exception as error:
+        return {"status": "refused", "text": explain_import(error)}
+    try:
+        listen({"kind": "start"})
+        record = run(cell, place, listen)
+    except Busy:
+        return {"status": "busy", "text": "another process is training it"}
+    except UserError as error:
+        return {"status": "refused", "text": str(error)}
+    text = record["failure"]["error"] if record["failure"] else ""
+    return {"status": record["status"], "text": text}
+
+
+def _die_with_driver(pipe: Connection) -> None:
+    """The driver never sends: the read ends only when the driver is gone."""
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        os._exit(1)

@@ -1,0 +1,9 @@
+"""Imported once by the fork server, so that every worker starts with torch and Avalanche loaded.
+
+A broken installation must not kill the server: each worker meets the error again and reports it.
+"""
+
+import contextlib
+
+with contextlib.suppress(Exception):
+    import clbench.runner  # noqa: F401

@@ -1,0 +1,61 @@
+"""The grid of a command: its cells, and the state of each in the store."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from clbench.registry import select
+from clbench.spec import Cell, make_cell
+from clbench.store import Store
+
+RERUN = ("missing", "failed", "stale", "all")
+
+
+def make_grid(
+    methods: str,
+    benchmarks: str,
+    seeds: list[int],
+    overrides: dict[str, Any],
+    threads: int = 1,
+    device: str = "cpu",
+) -> list[Cell]:
+    """All cells of benchmarks x methods x seeds, in that order."""
+    return [
+        make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
+        for bench, bench_given in select("benchmark", benchmarks)
+        for method, method_given in select("method", methods)
+        for seed in seeds
+    ]
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a cell stands: a word, and the record behind it if there is one."""
+
+    word: str
+    """`missing`, `partial`, `running`, `failed`, `stale` or `done`."""
+    record: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        if self.record is not None and self.word in ("partial", "running", "failed"):
+            return f"{self.word}, {self.record['done']} of {self.record['tasks']} tasks learned"
+        return self.word
+
+
+def state_of(cell: Cell, store: Store) -> State:
+    """The state of one cell. `stale` is a result of another version of the method or benchmark."""
+    record = store.read(cell.id)
+    if store.is_running(cell.id):
+        return State("running", record)
+    if record is None:
+        return State("missing")
+    if record["status"] == "done" and record["spec"] != cell.versioned():
+        return State("stale", record)
+    return State(record["status"], record)
+
+
+def to_run(states: dict[str, State], rerun: str) -> set[str]:
+    """Ids of the cells that the command trains: what is unfinished, and what `--rerun` adds."""
+    words = {"missing", "partial", "running"}
+    if rerun != "missing":
+        words |= {"failed", "stale", "done"} if rerun == "all" else {rerun}
+    return {run_id for run_id, state in states.items() if state.word in words}

@@ -1,0 +1,63 @@
+"""One head per task, chosen by the task label of each sample."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from avalanche.models import MultiTaskModule
+from torch import Tensor, nn
+
+
+def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Run `forward(x_k, k)` on the samples of each task k and put the rows back in order.
+
+    Heads of different widths are filled up with -inf, so that a softmax over the row ignores what
+    the sample's own head does not have.
+    """
+    if isinstance(tasks, int):
+        return forward(x, tasks)
+    first = int(tasks[0])
+    if bool((tasks == first).all()):
+        return forward(x, first)
+    present = tasks.unique().tolist()
+    parts = [(tasks == k).nonzero().flatten() for k in present]
+    outs = [forward(x[rows], k) for k, rows in zip(present, parts, strict=True)]
+    width = max(out.shape[1] for out in outs)
+    outs = [
+        nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
+        if out.shape[1] < width
+        else out
+        for out in outs
+    ]
+    back = torch.cat(parts).argsort()
+    return torch.cat(outs)[back]
+
+
+class TaskNet(MultiTaskModule):
+    """A network whose `forward(x, task_labels)` routes samples by task.
+
+    All tasks are allocated at the start, so Avalanche's adaptation to an experience has nothing
+    to add. Subclasses give `forward_single_task`.
+    """
+
+    def adaptation(self, experience: Any) -> None:
+        pass
+
+    def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
+        return by_task(x, task_labels, self.forward_single_task)
+
+
+class MultiHead(TaskNet):
+    """A shared trunk and one linear head per task."""
+
+    def __init__(self, trunk: nn.Module, classes: Sequence[int]) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
+
+    def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
+        return by_task(self.trunk(x), task_labels, lambda z, k: self.heads[k](z))
+
+    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
+        out: Tensor = self.heads[task_label](self.trunk(x))
+        return out

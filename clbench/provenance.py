@@ -1,0 +1,81 @@
+"""Where a number came from: versions, git state, hardware. Imports nothing heavy."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import clbench
+
+PACKAGES = ("torch", "torchvision", "avalanche-lib", "numpy", "scipy", "pandas", "mlxtend")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, clbench and what it stands on, from package metadata."""
+    found = {"python": platform.python_version(), "clbench": clbench.__version__}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """Commit of the clbench sources and whether they were changed; empty if not a checkout."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(folder), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != folder.parent:
+            return {}
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+
+
+def cpu() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def memory_bytes() -> int:
+    """Physical memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def provenance() -> dict[str, Any]:
+    """What goes into every record."""
+    return {
+        "versions": versions(),
+        "git": git_state(),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+        "argv": sys.argv,
+    }
+
+
+def explain_import(error: Exception) -> str:
+    """In words, why torch or Avalanche did not import, and what to install."""
+    found = versions()
+    pair = f"torch {found['torch']}, torchvision {found['torchvision']}"
+    if "torchvision::nms" in str(error) or "torchvision" in str(error):
+        return (
+            f"torch and torchvision do not fit each other ({pair}): install a matching pair with "
+            "`pip install --force-reinstall torch torchvision`."
+        )
+    return f"torch or Avalanche does not import ({pair}): {type(error).__name__}: {error}"

@@ -1,0 +1,137 @@
+"""Names -> methods and benchmarks: the built-in folders, entry points, and a path to a file.
+
+Nothing is imported to list or look up a name; `load` imports the one class that is to be used.
+A package offers its own by entry points in the groups `clbench.methods` and `clbench.benchmarks`,
+each `name = "package.module:Class"`.
+"""
+
+import fnmatch
+import importlib
+import importlib.util
+import re
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from clbench.declare import Declaration, read
+from clbench.errors import UserError, unknown
+
+FAMILIES = {
+    "regularization": "protects important weights by a penalty",
+    "structure": "gives tasks parts of the network of their own",
+    "memory": "keeps and reuses samples of past tasks",
+    "reference": "a lower or upper bound to compare with",
+}
+
+
+@cache
+def declarations(kind: str) -> dict[str, Declaration]:
+    """All methods (or benchmarks) that are installed, by name; two of one name are an error."""
+    found: dict[str, Declaration] = {}
+    package = f"clbench.{kind}s"
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations is not None
+    for folder in spec.submodule_search_locations:
+        for path in sorted(Path(folder).glob("*.py")):
+            if not path.name.startswith("_"):
+                _add(found, read(path, kind, f"{package}.{path.stem}"))
+    for point in entry_points(group=package):
+        _add(found, _from_entry_point(kind, point.value))
+    return dict(sorted(found.items()))
+
+
+def _add(found: dict[str, Declaration], new: Declaration) -> None:
+    old = found.get(new.name)
+    if old is not None and old.path.resolve() != new.path.resolve():
+        raise UserError(
+            f"Two {new.kind}s are named {new.name!r}: {old.path} and {new.path}. "
+            f'Rename one (the file, or `name = "..."` in its class).'
+        )
+    found[new.name] = new
+
+
+def _from_entry_point(kind: str, value: str) -> Declaration:
+    module = value.partition(":")[0]
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"The entry point {value!r} in group clbench.{kind}s names no module: "
+            "reinstall or remove the package that offers it."
+        )
+    return read(Path(spec.origin), kind, module)
+
+
+def split_list(text: str) -> list[str]:
+    """Split at commas outside brackets: `a,b[x=1,y=2]` -> [`a`, `b[x=1,y=2]`]."""
+    parts = re.split(r",(?![^\[]*\])", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
+    """The declarations that `text` names, each with the values given in brackets.
+
+    Items: a name, a glob (`'*gem*'`), a group (`@memory`, `@all`), a path (`./mine.py`), each with
+    parameters behind it if wanted (`ewc[strength=500]`). Order is kept, repeats are dropped.
+    """
+    known = dict(declarations(kind))
+    chosen: list[tuple[Declaration, dict[str, Any]]] = []
+    for item in split_list(text):
+        match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", item)
+        if match is None:
+            raise UserError(f"--{kind}s: cannot read {item!r}; write NAME or NAME[key=value].")
+        name, inside = match[1], match[2] or ""
+        given: dict[str, str] = {}
+        for pair in split_list(inside):
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise UserError(f"--{kind}s: {item!r}: {pair!r} is not of the form key=value.")
+            given[key.strip()] = value.strip()
+        for declaration in _named(kind, name, known):
+            entry = (declaration, declaration.values(given))
+            if entry not in chosen:
+                chosen.append(entry)
+    if not chosen:
+        raise UserError(f"--{kind}s names nothing. `clbench ls {kind}s` lists what there is.")
+    return chosen
+
+
+def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
+    if name.endswith(".py") or "/" in name or "\\" in name:
+        mine = read(Path(name).expanduser(), kind)
+        _add(known, mine)  # refuses a file that takes the name of another
+        return [mine]
+    if name.startswith("@"):
+        groups = {"all", *(str(d.meta.get("family", "")) for d in known.values())} - {""}
+        if name[1:] not in groups:
+            raise unknown(f"group of {kind}s", name, [f"@{g}" for g in groups])
+        return [d for d in known.values() if name[1:] in ("all", d.meta.get("family"))]
+    if "*" in name or "?" in name:
+        matches = [known[n] for n in sorted(known) if fnmatch.fnmatchcase(n, name)]
+        if not matches:
+            raise UserError(f"No {kind} matches {name!r}. Known: {', '.join(known)}.")
+        return matches
+    if name not in known:
+        raise unknown(kind, name, known, f"`clbench ls {kind}s` lists all.")
+    return [known[name]]
+
+
+def load(declaration: Declaration) -> type[Any]:
+    """Import the class of a declaration. A user's file that fails to import is a UserError."""
+    if declaration.module:
+        module = importlib.import_module(declaration.module)
+    else:
+        name = f"clbench_file_{declaration.path.stem}"
+        spec = importlib.util.spec_from_file_location(name, declaration.path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise UserError(
+                f"{declaration.path} does not import: {type(error).__name__}: {error}"
+            ) from error
+    cls: type[Any] = getattr(module, declaration.class_name)
+    return cls

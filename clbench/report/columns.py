@@ -1,0 +1,115 @@
+"""The columns a table can have: heading, decimals, which way is better, and the formula."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """One measured quantity. `best` is +1 if more is better, -1 if less is, 0 if it depends."""
+
+    key: str
+    heading: str
+    formula: str
+    tex: str
+    best: int = 0
+    decimals: int = 2
+    unit: str = ""
+
+    @property
+    def field(self) -> str:
+        """`arch` -> `arch_mb`: the name of a number that leaves the table takes its unit along."""
+        return self.key.replace("-", "_") + (f"_{self.unit}" if self.unit else "")
+
+
+_R = "R[k,i]: test accuracy (%) on task i after learning task k."
+_R_TEX = r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$."
+MATRIX = (_R, _R_TEX)
+"""What the R in the formulas is, as text and as LaTeX."""
+
+# Memory has no best: a method that does nothing against forgetting always needs least.
+_ALL = (
+    Column(
+        "acc",
+        "ACC %",
+        "ACC: mean over all tasks i of R[T,i].",
+        r"$\mathrm{ACC}=\frac{1}{T}\sum_{i=1}^{T}R_{T,i}$.",
+        best=+1,
+    ),
+    Column(
+        "bwt",
+        "BWT %",
+        "BWT: sum over i < T of R[T,i] - R[i,i], divided by T - 1.",
+        r"$\mathrm{BWT}=\frac{1}{T-1}\sum_{i=1}^{T-1}(R_{T,i}-R_{i,i})$.",
+        best=+1,
+    ),
+    Column(
+        "forgetting",
+        "forgetting %",
+        "Forgetting: mean over i < T of max over i <= k < T of R[k,i], minus R[T,i].",
+        r"Forgetting: $\frac{1}{T-1}\sum_{i=1}^{T-1}(\max_{i\le k<T}R_{k,i}-R_{T,i})$.",
+        best=-1,
+    ),
+    Column(
+        "fwt",
+        "FWT %",
+        "FWT: mean over i > 1 of R[i-1,i] minus the accuracy of the untrained network on task i.",
+        r"$\mathrm{FWT}=\frac{1}{T-1}\sum_{i=2}^{T}(R_{i-1,i}-R_{0,i})$, "
+        r"with $R_{0,i}$ of the untrained network.",
+        best=+1,
+    ),
+    Column(
+        "intransigence",
+        "I_T pp",
+        "I_T: accuracy of joint training on task T minus R[T,T], in percentage points.",
+        r"$I_T=a^{*}_T-R_{T,T}$ in percentage points, with $a^{*}_T$ of joint training.",
+        best=-1,
+    ),
+    Column(
+        "mean-intransigence",
+        "mean I pp",
+        "Mean I: mean over k of the accuracy of joint training on tasks 1..k on task k, "
+        "minus R[k,k], in percentage points.",
+        r"Mean $I=\frac{1}{T}\sum_{k=1}^{T}(a^{*}_k-R_{k,k})$ in percentage points, "
+        r"with $a^{*}_k$ of joint training on tasks $1..k$.",
+        best=-1,
+    ),
+    Column(
+        "arch",
+        "arch MB",
+        "Memory: 4 bytes a number, MB = 10^6 bytes.",
+        r"Memory: 4~bytes a number, 1~MB $=10^6$~bytes.",
+        unit="mb",
+    ),
+    Column(
+        "replay",
+        "replay MB",
+        "Memory: 4 bytes a number, MB = 10^6 bytes.",
+        r"Memory: 4~bytes a number, 1~MB $=10^6$~bytes.",
+        unit="mb",
+    ),
+    Column(
+        "aux",
+        "aux MB",
+        "Aux: state a method keeps besides network and samples.",
+        "Aux: state a method keeps besides network and samples.",
+        unit="mb",
+    ),
+    Column(
+        "time",
+        "time",
+        "Time: wall clock of a whole run.",
+        "Time: wall clock of a whole run.",
+        decimals=1,
+        unit="seconds",
+    ),
+)
+COLUMNS = {column.key: column for column in _ALL}
+MAIN = ("acc", "bwt", "arch", "replay", "time")
+"""What every table shows."""
+EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
+"""What `--columns` can add."""
+
+
+def chosen(extra: tuple[str, ...] = ()) -> list[Column]:
+    """The main columns and the extra ones, in the fixed order of the catalogue."""
+    return [column for key, column in COLUMNS.items() if key in MAIN or key in extra]

@@ -1,0 +1,129 @@
+"""Tables in LaTeX: a booktabs fragment to `\\input`, or a document that compiles as it is."""
+
+import re
+from collections.abc import Callable
+
+from clbench.report.cells import Cell
+from clbench.report.columns import MATRIX
+from clbench.report.escape import latex, slug
+from clbench.report.table import MISSING, Table
+from clbench.report.words import spread
+
+_DOCUMENT = r"""\documentclass{article}
+\usepackage[margin=2.5cm]{geometry}
+\usepackage{booktabs}
+\begin{document}
+%s\end{document}
+"""
+_FRAGMENT = r"% \input this file; the preamble needs \usepackage{booktabs}." + "\n"
+_LONG = 24  # characters of a name that still stand on one line
+
+
+def render(table: Table, standalone: bool = False) -> str:
+    """One floating table; `standalone` wraps it in a document for pdflatex."""
+    return _DOCUMENT % _float(table) if standalone else _FRAGMENT + _float(table)
+
+
+def _float(table: Table) -> str:
+    title = latex(table.title)
+    name = _naming(table)
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering",
+        r"\setlength{\belowcaptionskip}{6pt}",
+        rf"\caption[{{{title}}}]{{{title}. {_caption(table)}}}",
+        rf"\label{{tab:clbench-{slug(table.benchmark)}}}",
+        _size(table),
+        rf"\begin{{tabular}}{{@{{}}l{'r' * (len(table.columns) + 1)}@{{}}}}",
+        r"\toprule",
+        *_headings(table),
+        r"\midrule",
+    ]
+    blanks = {
+        column.key: rf"\phantom{{({0:.{column.decimals}f})}}"
+        for column in table.columns
+        if any(table.show(cell, column, "({})").endswith(")") for cell in table.cells)
+    }
+    for number, cell in enumerate(table.cells):
+        if table.new_block(number):
+            lines.append(r"\midrule")
+        texts = [_first(name(cell))]
+        for column in table.columns:
+            text = _number(table.show(cell, column, "({})"), blanks.get(column.key, ""))
+            texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
+        lines.append(_row([*texts, str(len(cell.counted))]))
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if warnings := table.warnings(name):
+        notes = "\\\\\n".join(latex(warning) for warning in warnings)
+        lines += [
+            r"\par\medskip",
+            rf"\begin{{minipage}}{{\linewidth}}\raggedright\footnotesize {notes}",
+            r"\end{minipage}",
+        ]
+    lines.append(r"\end{table}")
+    return "\n".join(lines) + "\n"
+
+
+def _naming(table: Table) -> Callable[[Cell], str]:
+    """Titles as papers print them; the names one types where two methods share a title."""
+    methods: dict[str, set[str]] = {}
+    for cell in table.cells:
+        methods.setdefault(cell.head.method_title, set()).add(cell.head.method_name)
+
+    def name(cell: Cell) -> str:
+        run = cell.head
+        if len(methods[run.method_title]) > 1:
+            return cell.name
+        parameters = run.method.removeprefix(run.method_name)
+        text = f"{run.method_title} {parameters}".strip()
+        return f"{text} ({cell.mark})" if cell.mark else text
+
+    return name
+
+
+def _first(name: str) -> str:
+    """The first cell of a row; a long name is set in several lines, broken where it may be."""
+    text = latex(name)
+    if len(name) <= _LONG:
+        return text
+    text = re.sub(r"(,(?!\d)|\\_|=)", r"\1\\allowbreak{}", text)
+    return rf"\parbox[t]{{3.4cm}}{{\raggedright {text}\strut}}"
+
+
+def _caption(table: Table) -> str:
+    words = [latex(spread(table.cells, "a(b)")), MATRIX[1]]
+    words += dict.fromkeys(column.tex for column in table.columns)
+    words += [latex(fact) for fact in table.facts]
+    if table.best:
+        words.append("Bold: best of a column, references aside.")
+    return " ".join(words)
+
+
+def _headings(table: Table) -> list[str]:
+    """Names over units, in two rows: numbers are narrower than the two side by side."""
+    names, units = [], []
+    for heading in table.headings():
+        name, _, unit = heading.rpartition(" ")
+        names.append("$I_T$" if name == "I_T" else latex(name or unit))
+        units.append(latex(unit) if name else "")
+    return [_row(names), _row(units)]
+
+
+def _number(text: str, blank: str) -> str:
+    """A minus sign, a dash for no value, and `blank` in the place of a (std)."""
+    if text == MISSING:
+        return "--"
+    if text[-1].isdigit():
+        text += blank
+    return f"$-${text[1:]}" if text.startswith("-") else text
+
+
+def _size(table: Table) -> str:
+    """The type size at which this many columns fit a page."""
+    columns = len(table.columns)
+    size = r"\small" if columns <= 6 else r"\footnotesize" if columns <= 8 else r"\scriptsize"
+    return rf"{size}\setlength{{\tabcolsep}}{{{4 if columns <= 8 else 2}pt}}"
+
+
+def _row(texts: list[str]) -> str:
+    return " & ".join(texts) + r" \\"

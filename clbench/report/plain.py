@@ -1,0 +1,85 @@
+"""Tables as data, for other programs: every column, means and standard deviations apart."""
+
+import csv
+import io
+import json
+from typing import Any
+
+from clbench.report.columns import COLUMNS, MATRIX
+from clbench.report.table import Table
+
+_SCHEMA = 1
+_DIGITS = 6  # far below what a measurement means, far above what arithmetic may differ by
+
+
+def render_csv(table: Table) -> str:
+    """One line per row of the table, one for the headings; an empty field is "no value"."""
+    out = io.StringIO()
+    names = ["benchmark", "method", "mark", "title", "family", "seeds", "n"]
+    names += ["failed", "unfinished", "left_out", "zero_forgetting"]
+    for column in COLUMNS.values():
+        names += [f"{column.field}_mean", f"{column.field}_std"]
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    for row in _rows(table):
+        flat = {key: value for key, value in row.items() if key in names}
+        flat["seeds"] = " ".join(str(seed) for seed in row["seeds"])
+        for name, value in row["values"].items():
+            if value is not None:
+                flat[f"{name}_mean"] = value["mean"]
+                flat[f"{name}_std"] = value["std"]
+        writer.writerow(flat)
+    return out.getvalue()
+
+
+def render_json(table: Table) -> str:
+    """The table with its caption and warnings; `null` is "no value"."""
+    document = {
+        "schema": _SCHEMA,
+        "benchmark": table.benchmark,
+        "title": table.title,
+        "std": "sample standard deviation over the seeds of a row; null for one seed",
+        "formulas": {"R": MATRIX[0]} | {c.field: c.formula for c in COLUMNS.values()},
+        "caption": table.facts,
+        "warnings": table.warnings(),
+        "rows": _rows(table),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    rows = []
+    for cell in table.cells:
+        run = cell.head
+        values = {
+            COLUMNS[key].field: None
+            if value is None
+            else {"mean": _round(value.mean), "std": _round(value.std)}
+            for key, value in cell.values().items()
+        }
+        rows.append(
+            {
+                "benchmark": table.benchmark,
+                "method": run.method,
+                "mark": cell.mark,
+                "title": run.method_title,
+                "family": run.family,
+                "seeds": cell.seeds,
+                "n": len(cell.seeds),
+                "failed": sum(other.status == "failed" for other in cell.others),
+                "unfinished": sum(other.status == "partial" for other in cell.others),
+                "left_out": sum(other.status == "done" for other in cell.others),
+                "zero_forgetting": cell.zero,
+                "values": values,
+                "setting": dict(sorted(run.setting.items())),
+                "learner": dict(sorted(run.learner.items())),
+                "data": dict(sorted(run.data.items())),
+                "data_notes": dict(sorted(run.notes.items())),
+                "runs": [counted.id for counted in cell.counted],
+            }
+        )
+    return rows
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS) + 0.0  # + 0.0: no minus zero

@@ -1,0 +1,199 @@
+"""Records -> runs: what each record measured, and in words why one may not be counted.
+
+A record comes from a file that anything may have written, so every key is checked here and
+nothing after this module looks at raw JSON.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from clbench import metrics
+from clbench.report.escape import clean
+
+Facts: TypeAlias = dict[str, str]
+"""What determines a run, as flat `name -> value` texts that can be compared and shown."""
+
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Run:
+    """One record, read and measured. `fault` says why a finished run is not counted."""
+
+    id: str
+    status: str
+    benchmark: str
+    benchmark_name: str
+    benchmark_title: str
+    method: str
+    method_name: str
+    method_title: str
+    family: str
+    protocol: str
+    seed: int
+    tasks: int
+    done: int
+    zero_forgetting: bool
+    learner: Facts
+    setting: Facts
+    data: Facts
+    notes: Facts
+    R: list[list[float | None]]
+    values: dict[str, float] = field(default_factory=dict)
+    fault: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """Whether its numbers may enter a mean."""
+        return self.status == "done" and not self.fault
+
+    @property
+    def condition(self) -> str:
+        """What runs must share to be compared with one another: all but the method and the seed.
+
+        Protocol values that a method demands for itself do not count, those a user changed do.
+        """
+        shared = {k: v for k, v in self.setting.items() if not k.startswith("protocol.")}
+        return canonical([self.protocol, shared, self.data, self.notes])
+
+    @property
+    def cell(self) -> str:
+        """What runs must share to be averaged: all but the seed."""
+        return canonical([self.setting, self.learner, self.data, self.notes])
+
+
+def canonical(value: Any) -> str:
+    """One text for one JSON value, whatever the order of its keys."""
+    return json.dumps(value, sort_keys=True)
+
+
+def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
+    """All runs, in an order of their own, and a sentence for every record that is not one."""
+    runs, problems = [], []
+    for record in records:
+        try:
+            runs.append(_run(record))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            name = clean(str(record.get("id", "?")))
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.append(f"Record {name} is left out: {what}.")
+    runs.sort(key=lambda run: (run.benchmark, run.method, run.seed, run.id))
+    return _with_intransigence(runs), sorted(problems)
+
+
+def _run(record: dict[str, Any]) -> Run:
+    spec, labels = record["spec"], record["labels"]
+    titles = record.get("titles") or {}
+    data = record.get("data") or {}
+    setting = _flat({k: v for k, v in spec.items() if k not in ("method", "seed")})
+    run = Run(
+        id=clean(str(record["id"])),
+        status=str(record["status"]),
+        benchmark=clean(str(labels["benchmark"])),
+        benchmark_name=clean(str(spec["benchmark"]["name"])),
+        benchmark_title=clean(str(titles.get("benchmark") or labels["benchmark"])),
+        method=clean(str(labels["method"])),
+        method_name=clean(str(spec["method"]["name"])),
+        method_title=clean(str(titles.get("method") or spec["method"]["name"])),
+        family=clean(str(record.get("family") or "")),
+        protocol=clean(str(labels["protocol"])),
+        seed=int(spec["seed"]),
+        tasks=int(record["tasks"]),
+        done=int(record["done"]),
+        zero_forgetting=record.get("zero_forgetting") is True,
+        learner=_flat(spec["method"]),
+        setting=setting,
+        data={clean(k): clean(str(v.get("sha256") or "")) for k, v in data.items()},
+        notes={clean(k): clean(str(v["note"])) for k, v in data.items() if v.get("note")},
+        R=record["R"],
+    )
+    if run.status not in ("done", "partial", "failed"):
+        raise ValueError(f"its status is {run.status!r}")
+    if run.status != "done":
+        return run
+    fault = _fault(run)
+    return replace(run, fault=fault) if fault else replace(run, values=_values(run, record))
+
+
+def _flat(value: Any, path: str = "") -> Facts:
+    """{'a': {'b': 1}} -> {'a.b': '1'}."""
+    if not isinstance(value, dict):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 3.0 and 3 are one setting
+        return {path: clean(value) if isinstance(value, str) else canonical(value)}
+    facts: Facts = {}
+    for key, inner in value.items():
+        facts |= _flat(inner, f"{path}.{clean(str(key))}" if path else clean(str(key)))
+    return facts
+
+
+def _fault(run: Run) -> str:
+    """Why the accuracies of a finished run cannot be used; empty if they can."""
+    if run.done != run.tasks:
+        return f"it is marked done after {run.done} of {run.tasks} tasks"
+    if len(run.R) != run.tasks or any(len(row) != run.tasks for row in run.R):
+        return f"its R is not {run.tasks} x {run.tasks}"
+    for k, row in enumerate(run.R):
+        # joint training skips whole rows; a gap inside a row, or in the last, is a failure
+        skipped = k < run.tasks - 1 and all(value is None for value in row)
+        for i, value in enumerate(row[: k + 1]):
+            if not skipped and (value is None or not math.isfinite(value)):
+                return f"the accuracy on task {i + 1} after task {k + 1} is not a number"
+            if value is not None and not 0 <= value <= 100:
+                return f"the accuracy on task {i + 1} after task {k + 1} is {value}, not a percent"
+    return ""
+
+
+def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
+    """Column -> number; NaN for what the record does not hold."""
+    memory, seconds = record.get("memory") or {}, record.get("seconds") or {}
+    untrained = record.get("R0") or [None] * run.tasks
+    return {
+        "acc": metrics.acc(run.R),
+        "bwt": metrics.bwt(run.R),
+        "forgetting": metrics.forgetting(run.R),
+        "fwt": metrics.fwt(run.R, untrained),
+        "intransigence": math.nan,
+        "mean-intransigence": math.nan,
+        "arch": _number(memory.get("architecture")) / MB,
+        "replay": _number(memory.get("replay")) / MB,
+        "aux": _number(memory.get("auxiliary")) / MB,
+        "time": _number(seconds.get("total")),
+    }
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _with_intransigence(runs: list[Run]) -> list[Run]:
+    """Fill in intransigence where `joint` ran under the same condition with the same seed.
+
+    Of several, one that trained for every task (`joint[each=true]`, which alone knows a*_k for
+    k < T) comes before one that trained for the last, then `joint` without parameters, then the
+    newest version.
+    """
+    references: dict[tuple[str, int], Run] = {}
+    joint = [run for run in runs if run.counted and run.method_name == "joint"]
+    for run in sorted(joint, key=_worth):
+        references[run.condition, run.seed] = run
+    measured = []
+    for run in runs:
+        reference = references.get((run.condition, run.seed))
+        if run.counted and reference is not None and reference.tasks == run.tasks:
+            best = [reference.R[k][k] for k in range(run.tasks)]
+            each = metrics.intransigence(run.R, best)
+            both = {"intransigence": float(each[-1]), "mean-intransigence": float(each.mean())}
+            run = replace(run, values=run.values | both)
+        measured.append(run)
+    return measured
+
+
+def _worth(run: Run) -> tuple[bool, bool, int, str]:
+    """How good a reference a run of joint is; the id only decides between equals."""
+    every_task = all(run.R[k][k] is not None for k in range(run.tasks))
+    version = run.learner.get("version", "")
+    return every_task, run.method == "joint", int(version) if version.isdigit() else 0, run.id

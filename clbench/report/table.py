@@ -1,0 +1,158 @@
+"""Cells -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from clbench.report.cells import Cell, Value, group, usual
+from clbench.report.columns import Column, chosen
+from clbench.report.runs import Run, read
+from clbench.report.words import caption, warnings
+
+MISSING = "\N{EN DASH}"
+_FAMILIES = ("regularization", "structure", "memory")
+_UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything a renderer prints about one benchmark; it only lays out and escapes."""
+
+    benchmark: str
+    title: str
+    columns: list[Column]
+    cells: list[Cell]
+    facts: list[str]
+    """Protocol, data, machine: the plain sentences of the caption."""
+    skipped: int
+    """How many records could not be read."""
+    unit: tuple[float, str]
+    """Seconds in the unit of the time column, and its name."""
+    best: frozenset[tuple[int, str]]
+    """(row, column key) of the values to print bold."""
+
+    def warnings(self, name: Callable[[Cell], str] = lambda cell: cell.name) -> list[str]:
+        """What is not in the means, and why; `name` is what this format calls a row."""
+        return warnings(self.cells, self.columns, self.skipped, name)
+
+    def headings(self) -> list[str]:
+        """The text over each column, from the method to the number of seeds."""
+        middle = [f"time {self.unit[1]}" if c.key == "time" else c.heading for c in self.columns]
+        return ["method", *middle, "seeds"]
+
+    def value(self, cell: Cell, column: Column) -> Value | None:
+        """The value in the unit of its heading."""
+        value = cell.value(column.key)
+        if value is None or column.key != "time":
+            return value
+        scale = self.unit[0]
+        return Value(value.mean / scale, None if value.std is None else value.std / scale)
+
+    def show(self, cell: Cell, column: Column, spread: str) -> str:
+        """The value as text; `spread` is how a standard deviation is attached, with a {}."""
+        if column.key == "bwt" and cell.zero:
+            return "Zero"
+        value = self.value(cell, column)
+        if value is None:
+            return MISSING
+        text = number(value.mean, column.decimals)
+        # Memory is the same for every seed unless a method grows: then the spread is news.
+        constant = column.key in ("arch", "replay", "aux") and not value.std
+        if value.std is None or constant:
+            return text
+        return text + spread.format(number(value.std, column.decimals))
+
+    def new_block(self, row: int) -> bool:
+        """Whether a rule belongs above this row: another condition, or the references begin."""
+        if row == 0:
+            return False
+        above, here = self.cells[row - 1], self.cells[row]
+        return _block(above) != _block(here)
+
+
+def tables(
+    records: Iterable[dict[str, Any]],
+    problems: Iterable[str] = (),
+    *,
+    columns: tuple[str, ...] = (),
+    keep: Callable[[Run], bool] = lambda run: True,
+) -> list[Table]:
+    """A table per benchmark from all records that `keep` wants, benchmarks by name.
+
+    `problems` are the sentences about files that could not be read: a table says how many, so
+    that nobody takes it for complete. Runs that are not kept still serve as references.
+    """
+    runs, unusable = read(records)
+    skipped = len(list(problems)) + len(unusable)
+    by_benchmark: dict[str, list[Run]] = {}
+    for run in runs:
+        if keep(run):
+            by_benchmark.setdefault(run.benchmark, []).append(run)
+    return [
+        _table(name, by_benchmark[name], chosen(columns), skipped) for name in sorted(by_benchmark)
+    ]
+
+
+def number(value: float, decimals: int) -> str:
+    """Fixed decimals, without the minus of a zero."""
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int) -> Table:
+    cells = group(runs)
+    normal = usual(cells)
+    cells.sort(key=lambda cell: _order(cell, normal))
+    return Table(
+        benchmark=benchmark,
+        title=normal.benchmark_title,
+        columns=columns,
+        cells=cells,
+        facts=caption(cells, normal),
+        skipped=skipped,
+        unit=_unit(cells),
+        best=frozenset(_best(cells, columns)),
+    )
+
+
+def _order(cell: Cell, normal: Run) -> tuple[bool, str, bool, int, str, str, str]:
+    run = cell.head
+    family = _FAMILIES.index(run.family) if run.family in _FAMILIES else len(_FAMILIES)
+    condition = run.condition
+    return (
+        condition != normal.condition,
+        condition,
+        cell.reference,
+        family,
+        run.method,
+        cell.mark,
+        run.id,
+    )
+
+
+def _block(cell: Cell) -> tuple[str, bool]:
+    return cell.head.condition, cell.reference
+
+
+def _best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]:
+    """The best among competitors under one condition; equal as printed means equally bold.
+
+    Where all are equal none is best.
+    """
+    for column in columns:
+        blocks: dict[str, dict[int, float]] = {}
+        for row, cell in enumerate(cells):
+            value = cell.value(column.key)
+            if column.best and value is not None and not cell.reference:
+                printed = float(number(value.mean, column.decimals))
+                blocks.setdefault(cell.head.condition, {})[row] = printed * column.best
+        for scores in blocks.values():
+            if len(set(scores.values())) > 1:
+                top = max(scores.values())
+                yield from ((row, column.key) for row, score in scores.items() if score == top)
+
+
+def _unit(cells: list[Cell]) -> tuple[float, str]:
+    """The largest unit in which the longest time is at least ten."""
+    times = [value.mean for cell in cells if (value := cell.value("time")) is not None]
+    return next(((s, name) for s, name in _UNITS if max(times, default=0.0) >= 10 * s), _UNITS[-1])

@@ -1,0 +1,56 @@
+"""Tables for a terminal: aligned plain text, with the caption and the warnings below."""
+
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tabulate import tabulate
+
+from clbench.report.columns import MATRIX
+from clbench.report.runs import Run
+from clbench.report.table import Table, tables
+from clbench.report.words import spread
+
+_WIDTH = 100
+
+
+def terminal(
+    records: Iterable[dict[str, Any]],
+    problems: Iterable[str] = (),
+    *,
+    columns: tuple[str, ...] = (),
+    keep: Callable[[Run], bool] = lambda run: True,
+) -> str:
+    """All tables as one text that ends in a newline; empty if there is no record."""
+    return "\n".join(render(t) for t in tables(records, problems, columns=columns, keep=keep))
+
+
+def render(table: Table) -> str:
+    """One table."""
+    rows = [
+        [cell.name, *(table.show(cell, c, " ± {}") for c in table.columns), str(len(cell.counted))]
+        for cell in table.cells
+    ]
+    grid = tabulate(
+        rows,
+        headers=table.headings(),
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=("left", *["right"] * (len(table.columns) + 1)),
+    )
+    title = table.benchmark
+    if table.title != table.benchmark:
+        title = f"{table.title} ({table.benchmark})"
+    formulas = [MATRIX[0], *dict.fromkeys(c.formula for c in table.columns)]
+    lines = [title, "", *(line.rstrip() for line in grid.splitlines()), ""]
+    for paragraph in ([spread(table.cells, "a ± b")], table.facts, formulas):
+        lines += _wrapped(" ".join(paragraph))
+    for warning in table.warnings():
+        lines += _wrapped(f"! {warning}", "  ")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

@@ -1,0 +1,202 @@
+"""One cell -> one record: builds the stream and the method, learns task after task, saves each.
+
+After every task the checkpoint is written, then the record. A run that was stopped goes on at the
+last finished task: weights and plugin state come from the checkpoint, and everything random is
+seeded anew at the start of each task, so the accuracy matrix is that of an undisturbed run.
+"""
+
+import datetime
+import io
+import json
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from clbench import data
+from clbench.errors import UserError
+from clbench.provenance import provenance
+from clbench.registry import load
+from clbench.seeding import seed_everything
+from clbench.spec import Cell
+from clbench.store import SCHEMA, Place, Store, write_atomically
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+class Busy(Exception):
+    """Another process is training this run."""
+
+
+def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict[str, Any]:
+    """Train one cell to its end, or go on where it was stopped, and return its record.
+
+    An error inside the method is kept in the record (status `failed`, with the traceback).
+    """
+    store = Store(place.out)
+    store.prepare()
+    with store.lock(cell.id) as mine:
+        if not mine:
+            raise Busy(str(cell))
+        existing = store.read(cell.id)
+        if existing is not None and existing["status"] == "done":
+            return existing
+        _set_up_torch(cell)
+        datasets = {
+            name: data.load(name, place.data_root, place.accept_data)
+            for name in cell.benchmark.meta.get("datasets", ())
+        }
+        strategy = build(cell, make_stream(cell, datasets))
+        record = _fresh_record(cell, datasets)
+        try:
+            _learn_all(cell, strategy, record, store, listen)
+        except UserError:
+            raise
+        except OSError as error:
+            raise UserError(
+                f"{cell}: {error}. {record['done']} of {record['tasks']} tasks are kept; "
+                "mend the cause and give the same command again."
+            ) from error
+        except Exception as error:
+            record["status"] = "failed"
+            record["failure"] = {
+                "error": f"{type(error).__name__}: {error}",
+                "traceback": traceback.format_exc(),
+            }
+            store.write(record)
+        return record
+
+
+def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
+    """The benchmark's stream for the cell's seed."""
+    spec = cell.spec
+    benchmark = load(cell.benchmark)(**spec.benchmark_params)
+    return Stream(
+        benchmark.sources(datasets, spec.seed),
+        name=spec.benchmark,
+        backbone=benchmark.backbone,
+        protocol=spec.protocol,
+        seed=spec.seed,
+        device=spec.device,
+    )
+
+
+def build(cell: Cell, stream: Stream) -> Strategy:
+    """The cell's method on the stream, with initial weights from the seed."""
+    method = load(cell.method)(**cell.spec.method_params)
+    if reason := method.refuses(stream):
+        raise UserError(f"{cell.labels['method']} cannot run on {stream.name}: {reason}")
+    seed_everything(stream.seed, "init")
+    strategy: Strategy = method.build(stream)
+    return strategy
+
+
+def _set_up_torch(cell: Cell) -> None:
+    torch.set_num_threads(cell.spec.threads)
+    torch.set_flush_denormal(True)  # weights that decay to 1e-40 would make a step far slower
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def _learn_all(
+    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
+) -> None:
+    record["tasks"] = tasks = len(strategy.stream)
+    _resume(cell, strategy, record, store, listen)
+    if not record["R0"]:
+        record["R0"] = [strategy.accuracy(i) for i in range(tasks)]
+    for k in range(record["done"], tasks):
+
+        def on_epoch(epoch: dict[str, float], k: int = k) -> None:
+            listen({"kind": "epoch", "task": k + 1, "tasks": tasks, **epoch})
+
+        strategy.schedule.on_epoch = on_epoch
+        started = time.perf_counter()
+        seed_everything(cell.spec.seed, "task", k)
+        curve = strategy.learn(k)
+        learned = time.perf_counter()
+        # what is not learned yet is measured one task ahead, for forward transfer
+        row: list[float | None] = [None] * tasks
+        if curve is not None:
+            row[: k + 2] = [strategy.accuracy(i) for i in range(min(k + 2, tasks))]
+        ended = time.perf_counter()
+        record["R"].append(row)
+        record["curve"] += [{"task": k + 1, **epoch} for epoch in curve or ()]
+        record["diagnostics"].append(strategy.diagnostics())
+        record["memory"] = strategy.memory().as_dict()
+        record["seconds"]["train"].append(learned - started)
+        record["seconds"]["eval"].append(ended - learned)
+        record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
+        record["done"] = k + 1
+        record["finished"] = _now()
+        if k + 1 == tasks:
+            record["status"] = "done"
+        _save_checkpoint(cell, strategy, record, store)
+        store.write(record)
+        known = [value for value in row[: k + 1] if value is not None]
+        accuracy = sum(known) / len(known) if known else None
+        listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
+
+
+def _save_checkpoint(
+    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store
+) -> None:
+    content = {"record": json.dumps(record), "state": strategy.state_dict()}
+    file = io.BytesIO()
+    torch.save(content, file)
+    write_atomically(store.checkpoint_path(cell.id), file.getvalue())
+
+
+def _resume(
+    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
+) -> None:
+    """Take over the last finished task, if a checkpoint of the very same run is there and whole."""
+    path = store.checkpoint_path(cell.id)
+    if not path.exists():
+        return
+    try:
+        content = torch.load(path, weights_only=True)
+        kept = json.loads(content["record"])
+    except Exception as error:  # torch.load raises many kinds for a damaged file
+        reason = f"{path} cannot be read ({type(error).__name__})"
+        listen({"kind": "note", "text": f"{reason}; {cell} starts again."})
+        return
+    if kept["spec"] != record["spec"] or kept["data"] != record["data"]:
+        reason = "its checkpoint is of another version of the method, the benchmark or the data"
+        listen({"kind": "note", "text": f"{cell} starts again: {reason}."})
+        return
+    strategy.load_state_dict(content["state"])
+    record.update(kept)
+
+
+def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "id": cell.id,
+        "status": "partial",
+        "spec": cell.versioned(),
+        "labels": cell.labels,
+        "titles": {"benchmark": cell.benchmark.title, "method": cell.method.title},
+        "family": cell.method.meta.get("family", ""),
+        "zero_forgetting": bool(cell.method.meta.get("zero_forgetting", False)),
+        "tasks": 0,
+        "done": 0,
+        "R": [],
+        "R0": [],
+        "curve": [],
+        "diagnostics": [],
+        "memory": {"architecture": 0, "replay": 0, "auxiliary": 0},
+        "seconds": {"total": 0.0, "train": [], "eval": []},
+        "data": {name: {"sha256": d.sha256, "note": d.note} for name, d in datasets.items()},
+        "provenance": provenance(),
+        "started": _now(),
+        "finished": "",
+        "failure": None,
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

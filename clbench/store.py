@@ -1,0 +1,172 @@
+"""Records and checkpoints on disk.
+
+    <out>/records/<id>.json      one record per run, rewritten after every task
+    <out>/checkpoints/<id>.pt    the state after the last finished task
+    <out>/replaced/<id>.json     the record that a re-run replaced
+    <out>/locks/<id>             held while a process trains the run
+
+Files are written beside their place and moved over it, so that a reader sees the old or the new
+file and never half of one. A lock is the operating system's: it is gone when its holder is.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clbench.errors import UserError
+
+SCHEMA = 1
+"""Version of the record's layout; docs/record.md describes it key by key."""
+
+_NEEDED = ("id", "status", "spec", "labels", "tasks", "done", "R")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run finds its data and leaves its record."""
+
+    out: Path
+    data_root: Path
+    accept_data: bool = False
+
+
+class Store:
+    """The runs in one output folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def prepare(self) -> None:
+        """Make the folders, or say why this cannot be an output folder."""
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"--out {self.root} is a file; name a folder.")
+        try:
+            for name in ("records", "checkpoints", "locks"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root / "records"):
+                pass
+        except OSError as error:
+            raise UserError(
+                f"--out {self.root} cannot be written to: {error.strerror}. "
+                "Name another folder or change its permissions."
+            ) from None
+
+    def record_path(self, run_id: str) -> Path:
+        return self.root / "records" / f"{run_id}.json"
+
+    def checkpoint_path(self, run_id: str) -> Path:
+        return self.root / "checkpoints" / f"{run_id}.pt"
+
+    def read(self, run_id: str) -> dict[str, Any] | None:
+        """The record of a run; None if there is none or it cannot be read."""
+        path = self.record_path(run_id)
+        if not path.exists():
+            return None
+        try:
+            return parse_record(path)
+        except ValueError:
+            return None
+
+    def records(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All readable records, by id, and a sentence for every file that is not one."""
+        found, problems = [], []
+        for path in sorted((self.root / "records").glob("*.json")):
+            try:
+                found.append(parse_record(path))
+            except FileNotFoundError:  # replaced while we were reading
+                continue
+            except ValueError as error:
+                problems.append(f"{path} is skipped: {error}")
+        return found, problems
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Put a record in its place, atomically."""
+        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+        write_atomically(self.record_path(record["id"]), text.encode())
+
+    def replace(self, run_id: str) -> None:
+        """Set a run's record aside and forget its checkpoint, so that it is trained anew."""
+        old = self.record_path(run_id)
+        if old.exists():
+            (self.root / "replaced").mkdir(exist_ok=True)
+            os.replace(old, self.root / "replaced" / old.name)
+        self.checkpoint_path(run_id).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def lock(self, run_id: str) -> Iterator[bool]:
+        """Hold the run's lock; yields False if another process has it."""
+        path = self.root / "locks" / run_id
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def is_running(self, run_id: str) -> bool:
+        """Whether some process holds the run's lock at this moment."""
+        if not (self.root / "locks" / run_id).exists():
+            return False
+        with self.lock(run_id) as free:
+            return not free
+
+    def locked(self) -> list[str]:
+        """Ids of all runs that some process is training at this moment."""
+        folder = self.root / "locks"
+        return [p.name for p in sorted(folder.glob("*")) if self.is_running(p.name)]
+
+    def find(self, text: str) -> dict[str, Any]:
+        """The record whose id starts with `text`."""
+        folder = self.root / "records"
+        matches = sorted(p.stem for p in folder.glob("*.json") if p.stem.startswith(text))
+        if len(matches) != 1:
+            what = "No run" if not matches else f"{len(matches)} runs"
+            raise UserError(
+                f"{what} in {self.root} with an id that starts with {text!r}. "
+                f"`clbench ls results --out {self.root}` lists the ids."
+            )
+        try:
+            return parse_record(folder / f"{matches[0]}.json")
+        except ValueError as error:
+            raise UserError(f"{folder / matches[0]}.json cannot be shown: {error}") from None
+
+
+def parse_record(path: Path) -> dict[str, Any]:
+    """Read one record; a ValueError says in words why a file is not one."""
+    try:
+        record = json.loads(path.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise ValueError("it is not whole JSON (cut off, or damaged).") from None
+    if not isinstance(record, dict) or "schema" not in record:
+        raise ValueError("it is not a clbench record.")
+    if record["schema"] != SCHEMA:
+        raise ValueError(
+            f"it has schema {record['schema']!r}, and this clbench reads schema {SCHEMA}."
+        )
+    if missing := [key for key in _NEEDED if key not in record]:
+        raise ValueError(f"it lacks {', '.join(missing)}.")
+    if record["id"] != path.stem:
+        raise ValueError(f"it is the record of run {record['id']}, under another name.")
+    return record
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside `path`, flush to disk, and move into place; a failure leaves the old file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

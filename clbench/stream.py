@@ -1,0 +1,161 @@
+"""A benchmark's tensors as a stream of tasks with train, valid and test, and as an Avalanche one.
+
+Images stay uint8 and are shared between the splits that point into them; a split knows how to make
+network inputs of its rows. The split into train and valid depends on the seed alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline, with_task_labels
+from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
+from torch import Tensor
+
+from clbench.data import Images
+from clbench.seeding import generator
+from clbench.spec import Protocol
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data of one task before the train/valid split."""
+
+    train: Images
+    test: Images
+    classes: tuple[int, ...]
+    """The labels of the data set that this task holds, in the order of its labels 0..C-1."""
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    title: str = ""
+    view: Callable[[Tensor], Tensor] | None = None
+    """Applied to a uint8 batch (B, C, H, W) before scaling: a permutation, a padding."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Some rows of an image tensor with their labels inside the task."""
+
+    images: Tensor  # (N, C, H, W) uint8, shared
+    rows: Tensor  # (n,) int64, which of them
+    labels: Tensor  # (n,) int64, 0..C-1 inside the task
+    task: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    view: Callable[[Tensor], Tensor] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def inputs(self, which: Tensor | slice | None = None) -> Tensor:
+        """Network inputs, (n, C, H, W) float32: scaled to [0, 1], then by mean and std."""
+        raw = self.images[self.rows if which is None else self.rows[which]]
+        if self.view is not None:
+            raw = self.view(raw)
+        mean = torch.tensor(self.mean).view(1, -1, 1, 1)
+        std = torch.tensor(self.std).view(1, -1, 1, 1)
+        return raw.float().div_(255).sub_(mean).div_(std)
+
+
+class _Items(torch.utils.data.Dataset[Any]):
+    """A split as a map-style data set, for whatever fetches items one by one."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.targets = split.labels.tolist()
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int]:
+        return self.split.inputs(slice(i, i + 1))[0], self.targets[i]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a stream."""
+
+    train: Split
+    valid: Split
+    test: Split
+    classes: tuple[int, ...]
+    title: str
+
+
+class Stream:
+    """The tasks of one benchmark for one seed, with the protocol they are learned under."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        name: str,
+        backbone: str,
+        protocol: Protocol,
+        seed: int,
+        device: str = "cpu",
+    ) -> None:
+        self.name = name
+        self.backbone = backbone
+        self.protocol = protocol
+        self.seed = seed
+        self.device = device
+        self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
+        self.classes = [len(task.classes) for task in self.tasks]
+        """Classes of each task."""
+        self.input_shape = tuple(self.tasks[0].test.inputs(slice(0, 1)).shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def _task(self, k: int, source: Source) -> Task:
+        images, labels = _tensors(source.train)
+        rows = _rows_of(labels, source.classes)
+        order = torch.randperm(len(rows), generator=generator(self.seed, "valid", k))
+        # 1e-9: 0.15 * 60000 must not become 8999
+        n_valid = int(len(rows) * self.protocol.valid + 1e-9)
+        train, valid = rows[order[n_valid:]], rows[order[:n_valid]]
+        test_images, test_labels = _tensors(source.test)
+        test = _rows_of(test_labels, source.classes)
+
+        def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
+            inside = torch.full((int(labels.max()) + 1,), -1)
+            inside[list(source.classes)] = torch.arange(len(source.classes))
+            return Split(images, rows, inside[labels[rows]], k, source.mean, source.std, source.view)
+
+        return Task(
+            split(images, labels, train),
+            split(images, labels, valid),
+            split(test_images, test_labels, test),
+            source.classes,
+            source.title,
+        )
+
+    @cached_property
+    def avalanche(self) -> Any:
+        """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`.
+
+        Stock strategies and metrics run on it. Each dataset carries its `split`, from which
+        clbench's own loader takes whole batches.
+        """
+        streams = {
+            part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
+            for part in ("train", "valid", "test")
+        }
+        return with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
+
+
+def _tensors(data: Images) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(data.images), torch.from_numpy(data.labels)
+
+
+def _rows_of(labels: Tensor, classes: tuple[int, ...]) -> Tensor:
+    return torch.isin(labels, torch.tensor(classes)).nonzero().flatten()
+
+
+def _avalanche_dataset(split: Split) -> Any:
+    dataset = _make_taskaware_classification_dataset(_Items(split), task_labels=split.task)
+    dataset.split = split
+    return dataset

@@ -1,0 +1,97 @@
+"""The diagonal of the empirical Fisher information, from per-sample gradients.
+
+    F_i = 1/N sum_n (d log p(y_n | x_n) / d theta_i)^2
+
+The square is taken of every sample's own gradient, not of a batch's mean. For a linear layer with
+inputs a and output gradients g, sample n's gradient is g_n a_n^T, so the sum of squares over the
+batch is (g*g)^T (a*a): one product, no per-sample gradient in memory. For a convolution the
+per-sample gradient is formed from its unfolded input. Layers of other kinds go through
+`torch.func.vmap`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
+    """The diagonal Fisher of every parameter over batches `[x, y, task labels]`, true labels.
+
+    The model is put into evaluation mode (no dropout) and back. Parameters that the samples do
+    not touch, like the heads of other tasks, get zeros.
+    """
+    was_training = model.training
+    model.eval()
+    sums = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    plain = all(
+        isinstance(m, nn.Linear | nn.Conv2d) and getattr(m, "groups", 1) == 1
+        for m in model.modules()
+        if any(True for _ in m.parameters(recurse=False))
+    )
+    squares = _layerwise if plain else _by_vmap
+    seen = 0
+    for batch in batches:
+        x, y, t = batch[0], batch[1], batch[-1]
+        for task in t.unique().tolist():
+            rows = t == task
+            squares(model, x[rows], y[rows], task, sums)
+        seen += len(y)
+    model.train(was_training)
+    return {name: total / seen for name, total in sums.items()}
+
+
+def _layerwise(
+    model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]
+) -> None:
+    calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
+
+    def remember(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            calls.append((name, module, inputs[0].detach(), output))
+
+        return hook
+
+    layers = [(n, m) for n, m in model.named_modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    handles = [module.register_forward_hook(remember(name)) for name, module in layers]
+    try:
+        # the sum, so that each row of an output's gradient is that sample's own
+        loss = F.cross_entropy(model(x, task), y, reduction="sum")
+    finally:
+        for handle in handles:
+            handle.remove()
+    if len({name for name, *_ in calls}) != len(calls):  # a layer used twice: gradients add up
+        _by_vmap(model, x, y, task, sums)
+        return
+    gradients = torch.autograd.grad(loss, [output for *_, output in calls])
+    for (name, module, a, _), g in zip(calls, gradients, strict=True):
+        if isinstance(module, nn.Linear):
+            sums[f"{name}.weight"] += g.square().T @ a.square()
+            bias = g
+        else:
+            assert isinstance(module, nn.Conv2d) and not isinstance(module.padding, str)
+            columns = F.unfold(
+                a, module.kernel_size, module.dilation, module.padding, module.stride
+            )  # (n, in*kh*kw, L)
+            per_sample = torch.einsum("nol,nil->noi", g.flatten(2), columns)
+            sums[f"{name}.weight"] += per_sample.square().sum(0).view_as(module.weight)
+            bias = g.flatten(2).sum(2)
+        if module.bias is not None:
+            sums[f"{name}.bias"] += bias.square().sum(0)
+
+
+def _by_vmap(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]) -> None:
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    buffers = dict(model.named_buffers())
+
+    def loss(parameters: dict[str, Tensor], sample: Tensor, label: Tensor) -> Tensor:
+        out = torch.func.functional_call(model, (parameters, buffers), (sample[None], task))
+        return F.cross_entropy(out, label[None])
+
+    gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    rows = max(1, 2**26 // sum(p.numel() for p in parameters.values()))  # about 256 MB at a time
+    for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
+        for name, g in gradients(parameters, part_x, part_y).items():
+            sums[name] += g.square().sum(0)

@@ -1,0 +1,80 @@
+"""The shared schedule: lower the learning rate on a plateau, stop, restore the best weights."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from clbench.spec import Protocol
+
+
+class PlateauSchedule(SupervisedPlugin):
+    """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
+    loss, stops the task below `lr_min`, and puts the weights of the best epoch back at its end.
+
+    Comes before a method's own plugins, so that they see the restored weights after a task.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        super().__init__()
+        self.protocol = protocol
+        self.curve: list[dict[str, float]] = []
+        """One entry per epoch of the current task."""
+        self.on_epoch: Callable[[dict[str, float]], None] = lambda epoch: None
+        """Told of every finished epoch."""
+        self._best_loss = math.inf
+        self._best: dict[str, Tensor] = {}
+        self._bad_epochs = 0
+        self._seen = 0
+        self._loss = 0.0
+        self._started = 0.0
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.curve = []
+        self._best_loss, self._best, self._bad_epochs = math.inf, {}, 0
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self._seen, self._loss, self._started = 0, 0.0, time.perf_counter()
+
+    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        self._seen += len(strategy.mb_y)
+        self._loss += float(strategy.loss.detach()) * len(strategy.mb_y)
+
+    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        lr = strategy.optimizer.param_groups[0]["lr"]
+        valid_accuracy, valid_loss = strategy.validate()
+        self.curve.append(
+            {
+                "epoch": len(self.curve) + 1,
+                "lr": lr,
+                "loss": self._loss / max(self._seen, 1),
+                "valid_loss": valid_loss,
+                "valid_accuracy": valid_accuracy,
+                "seconds": time.perf_counter() - self._started,
+            }
+        )
+        if not math.isfinite(self.curve[-1]["loss"]):
+            raise FloatingPointError(
+                f"the training loss is {self.curve[-1]['loss']} in epoch {len(self.curve)} of task "
+                f"{strategy.experience.current_experience + 1}: lower the learning rate (--lr)"
+            )
+        self.on_epoch(self.curve[-1])
+        if valid_loss < self._best_loss:
+            self._best_loss, self._bad_epochs = valid_loss, 0
+            self._best = {k: v.clone() for k, v in strategy.model.state_dict().items()}
+            return
+        self._bad_epochs += 1
+        if self._bad_epochs >= self.protocol.patience:
+            self._bad_epochs = 0
+            for group in strategy.optimizer.param_groups:
+                group["lr"] /= self.protocol.lr_factor
+            if strategy.optimizer.param_groups[0]["lr"] < self.protocol.lr_min:
+                strategy.stop_training()
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        if self._best:
+            strategy.model.load_state_dict(self._best)
+        self._best = {}

@@ -1,0 +1,160 @@
+"""Avalanche's supervised strategy on clbench's streams, protocol and loader."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from avalanche.training.plugins import EvaluationPlugin
+from avalanche.training.templates import SupervisedTemplate
+from torch import nn
+
+from clbench.loader import TensorLoader, batches
+from clbench.memory import Memory, of_model
+from clbench.seeding import generator
+from clbench.stream import Stream
+from clbench.training.schedule import PlateauSchedule
+
+EVAL_BATCH = 1000
+
+
+def _silent_evaluator() -> Any:
+    """Avalanche's evaluator without metrics, which its template insists on having."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "No loggers specified")
+        return EvaluationPlugin()
+
+
+class Strategy(SupervisedTemplate):  # type: ignore[misc]
+    """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
+
+    What differs from `SupervisedTemplate`: batches are slices of tensors; every task starts with a
+    fresh SGD over the parameters that require a gradient, at the protocol's learning rate; the
+    plateau schedule runs first; Avalanche's evaluator is left out unless one is given, as it copies
+    its state at every hook of every step.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        stream: Stream,
+        plugins: Sequence[Any] = (),
+        criterion: Any = None,
+        evaluator: Any = None,
+    ) -> None:
+        self.stream = stream
+        self.schedule = PlateauSchedule(stream.protocol)
+        super().__init__(
+            model=model,
+            optimizer=self._sgd(model),
+            criterion=criterion or nn.CrossEntropyLoss(),
+            train_mb_size=stream.protocol.batch_size,
+            train_epochs=stream.protocol.epochs,
+            eval_mb_size=EVAL_BATCH,
+            device=stream.device,
+            plugins=[self.schedule, *plugins],
+            evaluator=evaluator or _silent_evaluator(),
+            eval_every=-1,
+        )
+        if evaluator is None:
+            self.plugins.remove(self.evaluator)
+        self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the evaluation that is going on
+
+    def learn(self, k: int) -> list[dict[str, float]] | None:
+        """Train on task k and return its learning curve; None if nothing is learned at this k."""
+        self.train(self.stream.avalanche.train_stream[k], eval_streams=[])
+        return self.schedule.curve
+
+    def accuracy(self, k: int) -> float:
+        """Test accuracy on task k, in percent."""
+        return self._measure([self.stream.avalanche.test_stream[k]])[0]
+
+    def validate(self) -> tuple[float, float]:
+        """Accuracy in percent and mean loss on the validation data of what is being learned."""
+        return self._measure([self.stream.avalanche.valid_stream[k] for k in self.training_tasks()])
+
+    def training_tasks(self) -> list[int]:
+        """The tasks whose data the model is being trained on: the current one."""
+        assert self.experience is not None
+        return [self.experience.current_experience]
+
+    def memory(self) -> Memory:
+        """Bytes of the network, and what each plugin says that it keeps by `memory()`."""
+        kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
+        return sum(kept, start=Memory(architecture=of_model(self.model)))
+
+    def diagnostics(self) -> dict[str, Any]:
+        """What plugins lay open after a task by `diagnostics()`; goes into the record."""
+        found: dict[str, Any] = {}
+        for plugin in self.plugins:
+            if hasattr(plugin, "diagnostics"):
+                found |= plugin.diagnostics()
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must be kept between tasks: weights, and the state of each plugin that has one."""
+        return {
+            "model": self.model.state_dict(),
+            "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
+            "clock": {
+                "train_exp_counter": self.clock.train_exp_counter,
+                "train_iterations": self.clock.train_iterations,
+                "total_iterations": self.clock.total_iterations,
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take the state back; the next `learn` goes on as if nothing had happened."""
+        self.model.load_state_dict(state["model"])
+        for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
+            if plugin_state is not None:
+                plugin.load_state_dict(plugin_state)
+        for name, value in state["clock"].items():
+            setattr(self.clock, name, value)
+
+    # ---- what Avalanche's template calls ----
+
+    def make_optimizer(self, **kwargs: Any) -> None:
+        self.optimized_param_id = {}
+        self.optimizer = self._sgd(self.model)
+
+    def make_train_dataloader(self, **kwargs: Any) -> None:
+        assert self.experience is not None
+        k = self.experience.current_experience
+        shuffle = generator(self.stream.seed, "batches", k)
+        splits = [self.stream.tasks[i].train for i in self.training_tasks()]
+        self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle)
+
+    def make_eval_dataloader(self, **kwargs: Any) -> None:
+        assert self.experience is not None
+        self.dataloader = batches(self.experience.dataset, self.eval_mb_size)
+
+    def eval_epoch(self, **kwargs: Any) -> None:
+        correct, loss, seen = self._sums
+        with torch.inference_mode():
+            for self.mbatch in self.dataloader:
+                self._unpack_minibatch()
+                self._before_eval_iteration(**kwargs)
+                self._before_eval_forward(**kwargs)
+                self.mb_output = self.forward()
+                self._after_eval_forward(**kwargs)
+                self.loss = self.criterion()
+                self._after_eval_iteration(**kwargs)
+                correct += float((self.mb_output.argmax(1) == self.mb_y).sum())
+                loss += float(self.loss) * len(self.mb_y)
+                seen += len(self.mb_y)
+        self._sums = (correct, loss, seen)
+
+    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
+        self._sums = (0.0, 0.0, 0)
+        self.eval(experiences)
+        correct, loss, seen = self._sums
+        return 100.0 * correct / seen, loss / seen
+
+    def _sgd(self, model: nn.Module) -> torch.optim.SGD:
+        p = self.stream.protocol
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        return torch.optim.SGD(
+            trainable, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay
+        )

@@ -1,0 +1,96 @@
+"""Averaged Gradient Episodic Memory (Chaudhry et al., ICLR 2019).
+
+Let g be the gradient of the current batch and r that of a batch from the memory of past tasks. If
+g.r < 0, the step uses  g - (g.r / r.r) r  instead, over all parameters together.
+
+Differs from the paper in: many epochs instead of one pass; the memory of a task is drawn at random
+when the task is over, where the paper keeps the last samples seen of each class.
+"""
+
+from typing import Any
+
+import torch
+from avalanche.models import avalanche_forward
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from clbench.declare import PositiveInt
+from clbench.loader import batches
+from clbench.memory import Memory
+from clbench.method import Method
+from clbench.networks import ordinary
+from clbench.stream import Stream
+from clbench.training import Strategy
+from clbench.training.buffers import ClassBuffer
+
+
+class AGEMPlugin(SupervisedPlugin):
+    """Projects the gradient so that the mean loss on the memory does not rise."""
+
+    def __init__(self, per_class: int, reference_batch: int) -> None:
+        super().__init__()
+        self.buffer = ClassBuffer(per_class)
+        self.reference_batch = reference_batch
+
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        if len(self.buffer):
+            trainable = [p for p in strategy.model.parameters() if p.requires_grad]
+            project(trainable, self._reference(strategy, trainable))
+
+    def _reference(self, strategy: Any, trainable: list[Tensor]) -> list[Tensor | None]:
+        """The gradient of a memory batch, without dropout."""
+        x, y, t = (part.to(strategy.device) for part in self.buffer.draw(self.reference_batch))
+        strategy.model.eval()
+        loss = strategy._criterion(avalanche_forward(strategy.model, x, t), y)
+        strategy.model.train()
+        return list(torch.autograd.grad(loss, trainable, allow_unused=True))
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        parts = [(b[0], b[1], b[-1]) for b in batches(strategy.experience.dataset, 1000)]
+        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
+        self.buffer.keep(x, y, t)
+
+    def memory(self) -> Memory:
+        return self.buffer.memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.buffer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.buffer.load_state_dict(state)
+
+
+@torch.no_grad()
+def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
+    """Make the gradients of `parameters` orthogonal to `reference` where they oppose it.
+
+    A missing gradient (a head that the batch did not use) is zero in the products, and gets its
+    part of the projection like any other.
+    """
+    pairs = [(p, r) for p, r in zip(parameters, reference, strict=True) if r is not None]
+    product = sum((p.grad * r).sum() for p, r in pairs if p.grad is not None)
+    if product >= 0:
+        return
+    scale = product / sum(r.square().sum() for _, r in pairs)
+    for p, r in pairs:
+        if p.grad is None:
+            p.grad = -scale * r
+        else:
+            p.grad -= scale * r
+
+
+class AGEM(Method):
+    """The step may not raise the mean loss on a memory of past tasks."""
+
+    title = "A-GEM"
+    family = "memory"
+    paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, ICLR 2019"
+
+    per_class: PositiveInt = 13
+    """samples kept of each class of each task"""
+    reference_batch: PositiveInt = 256
+    """samples drawn from the memory for the reference gradient, all of it if it holds fewer"""
+
+    def build(self, stream: Stream) -> Strategy:
+        plugin = AGEMPlugin(self.per_class, self.reference_batch)
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

@@ -1,0 +1,74 @@
+"""Experience replay from a reservoir (Chaudhry et al., "tiny episodic memories", 2019).
+
+Each batch is joined by samples from the reservoir, and one mean loss is minimised over both. The
+reservoir is offered every batch after its step and goes on counting over epochs and tasks, so that
+at any time it is a uniform sample of all that was trained on.
+
+Differs from the paper in: many epochs instead of one pass; as many replayed samples as new ones by
+default, where the paper had 10 and 10.
+"""
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+
+from clbench.declare import PositiveInt
+from clbench.memory import Memory
+from clbench.method import Method
+from clbench.networks import ordinary
+from clbench.stream import Stream
+from clbench.training import Strategy
+from clbench.training.buffers import Reservoir
+
+
+class ReservoirReplayPlugin(SupervisedPlugin):
+    """Joins reservoir samples to every training batch."""
+
+    def __init__(self, size: int, replay_batch: int | None = None) -> None:
+        super().__init__()
+        self.buffer = Reservoir(size)
+        self.replay_batch = replay_batch
+        self._current: list[Any] = []
+
+    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        self._current = list(strategy.mbatch)
+        n = self.replay_batch or len(strategy.mb_y)
+        if len(self.buffer):
+            x, y, t = (part.to(strategy.device) for part in self.buffer.draw(n))
+            now = strategy.mbatch
+            strategy.mbatch = [
+                torch.cat([now[0], x]),
+                torch.cat([now[1], y]),
+                torch.cat([now[-1], t]),
+            ]
+
+    def after_update(self, strategy: Any, **kwargs: Any) -> None:
+        x, y, t = self._current[0], self._current[1], self._current[-1]
+        self.buffer.offer(x.cpu(), y.cpu(), t.cpu())
+
+    def memory(self) -> Memory:
+        return self.buffer.memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.buffer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.buffer.load_state_dict(state)
+
+
+class ERReservoir(Method):
+    """Past samples from a reservoir join every batch."""
+
+    title = "ER-RES"
+    family = "memory"
+    paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
+
+    per_class: PositiveInt = 13
+    """size of the reservoir: this many samples times the classes of all tasks"""
+    replay_batch: PositiveInt | None = None
+    """replayed samples a batch; none means as many as new ones"""
+
+    def build(self, stream: Stream) -> Strategy:
+        plugin = ReservoirReplayPlugin(self.per_class * sum(stream.classes), self.replay_batch)
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

@@ -1,0 +1,86 @@
+"""Elastic Weight Consolidation (Kirkpatrick et al., PNAS 2017).
+
+    loss = CE + strength/2 * sum_k sum_i F_ki (theta_i - theta*_ki)^2
+
+summed over past tasks k, with F the diagonal empirical Fisher of per-sample gradients. The sum of
+quadratics is itself one quadratic, with weight A = sum_k F_k and centre M = sum_k F_k theta*_k / A
+(up to a constant), so only A and M are kept and a step costs the same at every task.
+
+Differs from the paper in: nothing; the Fisher uses the true labels ("empirical"), as is usual.
+"""
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from clbench.declare import NonNegativeFloat
+from clbench.loader import batches
+from clbench.memory import Memory, of_tensors
+from clbench.method import Method
+from clbench.networks import ordinary
+from clbench.stream import Stream
+from clbench.training import Strategy
+from clbench.training.fisher import empirical_fisher
+
+
+class EWCPlugin(SupervisedPlugin):
+    """Adds the gradient of the penalty after each backward pass; consolidates after each task."""
+
+    def __init__(self, strength: float) -> None:
+        super().__init__()
+        self.strength = strength
+        self.weight: dict[str, Tensor] = {}
+        """A: the Fisher information summed over past tasks."""
+        self.centre: dict[str, Tensor] = {}
+        """M: where the summed penalty is least."""
+
+    @torch.no_grad()
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        for name, parameter in strategy.model.named_parameters():
+            if name not in self.weight or not parameter.requires_grad:
+                continue
+            pull = (parameter - self.centre[name]).mul_(self.weight[name]).mul_(self.strength)
+            if parameter.grad is None:
+                parameter.grad = pull
+            else:
+                parameter.grad += pull
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        data = batches(strategy.experience.dataset, 256)
+        for name, fisher in empirical_fisher(strategy.model, data).items():
+            theta = dict(strategy.model.named_parameters())[name].detach()
+            old = self.weight.get(name, torch.zeros_like(fisher))
+            total = old + fisher
+            # where total is 0 nothing is penalised and the centre does not matter
+            share = torch.where(total > 0, fisher / total.clamp_min(1e-30), 0.0)
+            centre = self.centre.get(name, torch.zeros_like(theta))
+            self.weight[name], self.centre[name] = total, centre + share * (theta - centre)
+
+    def memory(self) -> Memory:
+        return Memory(auxiliary=of_tensors([*self.weight.values(), *self.centre.values()]))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight, "centre": self.centre}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.weight, self.centre = state["weight"], state["centre"]
+
+
+class EWC(Method):
+    """A quadratic penalty keeps weights that mattered for past tasks near their values."""
+
+    title = "EWC"
+    family = "regularization"
+    paper = (
+        "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, PNAS 2017"
+    )
+
+    strength: NonNegativeFloat = 5000.0
+    """weight of the quadratic penalty"""
+
+    def build(self, stream: Stream) -> Strategy:
+        return Strategy(
+            model=ordinary(stream), stream=stream, plugins=[EWCPlugin(self.strength)]
+        )

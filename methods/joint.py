@@ -1,0 +1,52 @@
+"""Joint training: all tasks at once, from the initial weights (ORD-JT).
+
+The paper's row is one model trained on the union of all tasks. Intransigence needs, for each k, a
+model trained on tasks 1..k; `each=true` trains those too, anew at every task.
+"""
+
+import copy
+
+from clbench.memory import BYTES, Memory
+from clbench.method import Method
+from clbench.networks import ordinary
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+
+class JointStrategy(Strategy):
+    """Trains on the data of all tasks so far, from the same initial weights each time."""
+
+    def __init__(self, *, each: bool, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.each = each
+        self.fresh = copy.deepcopy(self.model.state_dict())
+
+    def learn(self, k: int) -> list[dict[str, float]] | None:
+        if not self.each and k < len(self.stream) - 1:
+            return None
+        self.model.load_state_dict(self.fresh)
+        return super().learn(k)
+
+    def training_tasks(self) -> list[int]:
+        return list(range(super().training_tasks()[0] + 1))
+
+    def memory(self) -> Memory:
+        """The network and all images that it is trained on, train and valid, as in the paper."""
+        tasks = self.stream.tasks
+        images = sum(len(task.train) + len(task.valid) for task in tasks)
+        numbers = tasks[0].test.inputs(slice(0, 1)).numel()
+        return super().memory() + Memory(replay=images * numbers * BYTES)
+
+
+class Joint(Method):
+    """Training on all tasks at once: the upper bound."""
+
+    title = "ORD-JT"
+    family = "reference"
+    paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ORD-JT)"
+
+    each: bool = False
+    """train anew on tasks 1..k after every task k, not only on all tasks at the end"""
+
+    def build(self, stream: Stream) -> Strategy:
+        return JointStrategy(model=ordinary(stream), stream=stream, each=self.each)

@@ -1,0 +1,239 @@
+"""What may be averaged, what is kept apart, what is said in words, and what is printed bold."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clbench.report import Table, tables
+from clbench.report.frame import cells_frame, runs_frame
+from clbench.report.table import MISSING
+
+Record = dict[str, Any]
+Make = Callable[..., Record]
+
+
+def only(records: list[Record], **options: Any) -> Table:
+    """The table of records that are all of one benchmark."""
+    (table,) = tables(records, **options)
+    return table
+
+
+def names(table: Table) -> list[str]:
+    return [cell.name for cell in table.cells]
+
+
+def column(table: Table, key: str) -> list[str]:
+    shown = next(c for c in table.columns if c.key == key)
+    return [table.show(cell, shown, "({})") for cell in table.cells]
+
+
+def test_seeds_are_averaged_with_the_sample_standard_deviation(record: Make) -> None:
+    table = only([record("ewc", seed, (90.0, 80.0 + 2 * seed)) for seed in (0, 1, 2)])
+    value = table.cells[0].value("acc")
+    assert value is not None
+    assert value.mean == pytest.approx(86.0)  # 85, 86, 87
+    assert value.std == pytest.approx(1.0)  # divided by n - 1; by n it would be 0.816
+    assert column(table, "bwt") == ["-5.00(0.00)"]
+
+
+def test_one_seed_has_no_standard_deviation(record: Make) -> None:
+    assert column(only([record()]), "acc") == ["85.00"]
+
+
+def test_rows_go_by_family_then_name_and_references_come_last(grid: list[Record]) -> None:
+    assert names(only(grid)) == ["ewc[strength=500]", "pnn", "agem", "finetune", "joint"]
+
+
+def test_failed_and_unfinished_seeds_are_said_and_not_averaged(record: Make) -> None:
+    good = record("ewc", 0)
+    failed = record("ewc", 1, status="failed", done=0, R=[], data={})
+    partial = record("ewc", 2, (10.0, 10.0), status="partial", done=1)
+    table = only([good, failed, partial])
+    assert names(table) == ["ewc"]
+    assert table.cells[0].seeds == [0]
+    assert column(table, "acc") == ["85.00"]
+    assert table.warnings() == [
+        "ewc: 1 of 3 seeds failed (seed 1), 1 unfinished (seed 2: 1 of 2 tasks)."
+    ]
+
+
+def test_a_method_that_only_failed_keeps_a_row_without_numbers(record: Make) -> None:
+    table = only([record("agem"), record("ewc", status="failed", R=[], data={})])
+    assert names(table) == ["ewc", "agem"]
+    assert column(table, "acc") == [MISSING, "85.00"]
+    assert table.warnings() == ["ewc: 1 of 1 seed failed (seed 0)."]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+def test_an_accuracy_that_is_no_number_takes_its_run_out(record: Make, bad: float | None) -> None:
+    broken = record("ewc", 1, R=[[95.0, 60.0], [90.0, bad]], id="b00000000000")
+    table = only([record("ewc", 0), broken])
+    assert column(table, "acc") == ["85.00"]
+    assert table.warnings() == [
+        "ewc: seed 1 (run b00000000000) left out: "
+        "the accuracy on task 2 after task 2 is not a number."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"R": [[95.0, 60.0], [90.0, 0.8, 1.0]]}, "its R is not 2 x 2"),
+        ({"R": [[95.0, 60.0], [90.0, 180.0]]}, "task 2 after task 2 is 180.0, not a percent"),
+        ({"done": 1}, "it is marked done after 1 of 2 tasks"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_left_out(
+    record: Make, change: Record, words: str
+) -> None:
+    (warning,) = only([record("ewc", 0, **change)]).warnings()
+    assert words in warning
+
+
+def test_a_record_without_its_keys_is_counted_as_unreadable(record: Make) -> None:
+    damaged = record("ewc", 1)
+    del damaged["spec"]["benchmark"]
+    table = only([record("ewc", 0), damaged], problems=["some file is skipped."])
+    assert table.warnings() == ["2 records could not be read and may be missing here."]
+
+
+@pytest.mark.parametrize(
+    ("change", "marks"),
+    [
+        ({"spec__method__version": 2}, ["version=1", "version=2"]),
+        ({"spec__method__source": "c" * 64}, ["source=cccccccc", "source=null"]),
+        ({"spec__benchmark__version": 2}, ["", "benchmark.version=2"]),
+        ({"spec__threads": 2}, ["", "threads=2"]),
+        ({"spec__device": "cuda"}, ["", "device=cuda"]),
+        ({"spec__protocol__epochs": 2, "labels__protocol": "epochs=2"}, ["", "epochs=2"]),
+        ({"spec__protocol__lr": 0.1}, ["", "lr=0.1"]),
+        ({"data": {"mnist-5k": {"sha256": "d" * 64}}}, ["", "mnist-5k sha256=dddddddd"]),
+        (
+            {"data": {"mnist-5k": {"sha256": "ab" * 32, "note": "subset: 9 of 18 images"}}},
+            ["", "mnist-5k: subset: 9 of 18 images"],
+        ),
+    ],
+)
+def test_runs_that_differ_in_more_than_the_seed_are_rows_of_their_own(
+    record: Make, change: Record, marks: list[str]
+) -> None:
+    # A neighbour makes the first of the two the usual setting; `ewc` has one seed in each.
+    table = only([record("agem"), record("ewc", 0), record("ewc", 1, (70.0, 70.0), **change)])
+    rows = [cell for cell in table.cells if cell.head.method == "ewc"]
+    assert sorted(cell.mark for cell in rows) == marks
+    assert sorted(column(table, "acc")) == ["70.00", "85.00", "85.00"]
+
+
+def test_what_a_user_changed_is_marked_even_if_most_rows_have_it(record: Make) -> None:
+    short = {"spec__protocol__epochs": 2, "labels__protocol": "epochs=2"}
+    table = only([record("ewc"), record("ewc", **short), record("agem", **short)])
+    assert names(table) == ["ewc", "ewc (epochs=2)", "agem (epochs=2)"]
+    assert table.new_block(1)
+    assert "epochs=200" in " ".join(table.facts)
+
+
+def test_a_table_made_entirely_under_a_changed_protocol_says_so(record: Make) -> None:
+    table = only([record(spec__protocol__epochs=2, labels__protocol="epochs=2")])
+    assert names(table) == ["ewc"]
+    assert any(f.startswith("Protocol (changed by the user: epochs=2)") for f in table.facts)
+
+
+def test_zero_is_printed_only_where_it_is_promised_and_measured(record: Make) -> None:
+    promised = record("pnn", 0, (95.0, 80.0), zero_forgetting=True)
+    lucky = record("ewc", 0, (95.0, 80.0))
+    table = only([promised, lucky])
+    assert column(table, "bwt") == ["0.00", "Zero"]
+    assert table.warnings() == []
+
+
+def test_a_broken_promise_of_zero_is_printed_as_measured_and_warned_about(record: Make) -> None:
+    kept = record("pnn", 0, (95.0, 80.0), zero_forgetting=True)
+    broken = record("pnn", 1, (94.8, 80.0), zero_forgetting=True)
+    table = only([kept, broken])
+    assert column(table, "bwt") == ["-0.10(0.14)"]
+    assert table.warnings() == [
+        "pnn: declared free of forgetting, yet the accuracy on an earlier task changed (BWT -0.1)."
+    ]
+
+
+def test_bold_is_for_the_best_competitor_not_for_a_reference(grid: list[Record]) -> None:
+    table = only(grid)
+    assert table.best == {(1, "acc"), (1, "bwt")}  # pnn; joint has the higher ACC
+
+
+def test_bold_compares_only_what_was_made_under_one_condition(record: Make) -> None:
+    short = {"spec__protocol__epochs": 2, "labels__protocol": "epochs=2"}
+    table = only([record("ewc", 0, (80.0, 80.0)), record("agem", 0, (90.0, 90.0), **short)])
+    assert table.best == frozenset()
+
+
+def test_values_that_print_alike_are_equally_bold(record: Make) -> None:
+    table = only(
+        [
+            record("ewc", 0, (90.0, 80.001)),
+            record("agem", 0, (90.0, 80.002)),
+            record("pnn", 0, (90.0, 70.0)),
+        ]
+    )
+    assert {names(table)[row] for row, key in table.best if key == "acc"} == {"ewc", "agem"}
+
+
+def test_intransigence_takes_joint_of_the_same_seed_and_condition(grid: list[Record]) -> None:
+    table = only(grid, columns=("intransigence",))
+    assert column(table, "intransigence")[0] == "5.00(0.00)"  # 85 - 80
+    without_one = [
+        r for r in grid if (r["spec"]["method"]["name"], r["spec"]["seed"]) != ("joint", 1)
+    ]
+    table = only(without_one, columns=("intransigence",))
+    assert column(table, "intransigence") == [MISSING] * 4 + ["0.00"]
+    assert "finetune (seed 1)" in table.warnings()[-1]
+
+
+def test_mean_intransigence_takes_a_joint_that_trained_for_every_task(
+    grid: list[Record], record: Make
+) -> None:
+    table = only(grid, columns=("mean-intransigence",))
+    assert column(table, "mean-intransigence") == [MISSING] * 5
+    assert "run of joint[each=true] on the same" in table.warnings()[-1]
+    grid += [record("joint[each=true]", seed, (96.0, 85.0), 97.0) for seed in (0, 1)]
+    table = only(grid, columns=("mean-intransigence",))
+    assert column(table, "mean-intransigence")[0] == "3.50(0.00)"  # ((97 - 95) + (85 - 80)) / 2
+
+
+def test_a_method_left_out_of_the_table_still_serves_as_reference(grid: list[Record]) -> None:
+    table = only(grid, columns=("intransigence",), keep=lambda run: run.method == "pnn")
+    assert names(table) == ["pnn"]
+    assert column(table, "intransigence") == ["3.50(0.71)"]
+
+
+def test_seeds_that_differ_between_rows_are_said(record: Make) -> None:
+    table = only([record("ewc", 0), record("ewc", 1), record("agem", 0), record("agem", 5)])
+    assert table.warnings() == ["The seeds are 0, 1, but for agem: 0, 5."]
+
+
+def test_long_times_are_shown_in_a_unit_one_can_read(record: Make) -> None:
+    assert "time s" in only([record(seconds__total=599.0)]).headings()
+    table = only([record(seconds__total=5400.0)])
+    assert "time min" in table.headings()
+    assert column(table, "time") == ["90.0"]
+
+
+def test_frames_hold_the_runs_and_the_means(grid: list[Record], record: Make) -> None:
+    records = [*grid, record("ewc", 5, status="failed", R=[], data={})]
+    runs = runs_frame(records)
+    assert len(runs) == 11
+    assert runs["acc"].isna().sum() == 1  # the failed one
+    agem = runs[(runs.method == "agem") & (runs.seed == 1)].iloc[0]
+    assert (agem.acc, agem.bwt, agem.replay_mb) == (86.5, -4.0, 0.81536)
+    cells = cells_frame(records).set_index("method")
+    assert cells.loc["agem", "acc_mean"] == 86.25
+    assert cells.loc["agem", "n"] == 2
+    assert cells.loc["ewc", "n"] == 0
+
+
+def test_no_records_no_tables_and_empty_frames() -> None:
+    assert tables([]) == []
+    assert runs_frame([]).empty
+    assert cells_frame([]).empty
