@@ -26,7 +26,7 @@ _LAZY = {
     "Fraction": "clbench.declare",
 }
 
-__all__ = ["UserError", "__version__", *_LAZY]  # noqa: PLE0604
+__all__ = ["UserError", "__version__", *_LAZY]
 
 
 def __getattr__(name: str) -> Any:

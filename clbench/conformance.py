@@ -177,7 +177,9 @@ def keeps_its_word(trial: Trial) -> str:
 def leaves_data_alone(trial: Trial) -> str:
     """does not change the stream's images"""
     used, fresh = trial.strategy.stream.tasks, trial.images.tasks
-    same = all(torch.equal(a.train.images, b.train.images) for a, b in zip(used, fresh, strict=True))
+    same = all(
+        torch.equal(a.train.images, b.train.images) for a, b in zip(used, fresh, strict=True)
+    )
     return "" if same else "training has changed the images of the stream."
 
 
@@ -196,7 +198,9 @@ def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Run all checks; yields (what is checked, empty or what is violated)."""
     torch.set_num_threads(1)
     if reason := load(declaration)(**declaration.defaults).refuses(small_stream()):
-        raise UserError(f"{declaration.name} cannot run on the small stream of the checks: {reason}")
+        raise UserError(
+            f"{declaration.name} cannot run on the small stream of the checks: {reason}"
+        )
     trial = Trial(declaration)
     for function in CHECKS:
         yield str(function.__doc__), function(trial)

@@ -77,7 +77,7 @@ class Field:
         return self.check(value, where)
 
     def check(self, value: Any, where: str) -> Any:
-        """`value` with the field's type, or a UserError if it is of another type or out of range."""
+        """`value` with the field's type, or a UserError if its type or range is wrong."""
         if value is None and self.optional:
             return None
         if self.type is float and type(value) is int:
@@ -149,9 +149,7 @@ def read(path: Path, kind: str, module: str = "") -> Declaration:
     tree = _parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = [
-        c
-        for c in classes
-        if not c.name.startswith("_") and root in _ancestors(c, tree, path)[1]
+        c for c in classes if not c.name.startswith("_") and root in _ancestors(c, tree, path)[1]
     ]
     if len(found) != 1:
         names = ", ".join(c.name for c in found) or "none"

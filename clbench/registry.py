@@ -32,7 +32,8 @@ def declarations(kind: str) -> dict[str, Declaration]:
     found: dict[str, Declaration] = {}
     package = f"clbench.{kind}s"
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations is not None
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     for folder in spec.submodule_search_locations:
         for path in sorted(Path(folder).glob("*.py")):
             if not path.name.startswith("_"):
@@ -124,7 +125,8 @@ def load(declaration: Declaration) -> type[Any]:
     else:
         name = f"clbench_file_{declaration.path.stem}"
         spec = importlib.util.spec_from_file_location(name, declaration.path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

@@ -141,9 +141,7 @@ def _learn_all(
         listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
 
 
-def _save_checkpoint(
-    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store
-) -> None:
+def _save_checkpoint(cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store) -> None:
     content = {"record": json.dumps(record), "state": strategy.state_dict()}
     file = io.BytesIO()
     torch.save(content, file)

@@ -123,7 +123,9 @@ class Stream:
         def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
             inside = torch.full((int(labels.max()) + 1,), -1)
             inside[list(source.classes)] = torch.arange(len(source.classes))
-            return Split(images, rows, inside[labels[rows]], k, source.mean, source.std, source.view)
+            return Split(
+                images, rows, inside[labels[rows]], k, source.mean, source.std, source.view
+            )
 
         return Task(
             split(images, labels, train),

@@ -73,14 +73,10 @@ class EWC(Method):
 
     title = "EWC"
     family = "regularization"
-    paper = (
-        "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, PNAS 2017"
-    )
+    paper = "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, PNAS 2017"
 
     strength: NonNegativeFloat = 5000.0
     """weight of the quadratic penalty"""
 
     def build(self, stream: Stream) -> Strategy:
-        return Strategy(
-            model=ordinary(stream), stream=stream, plugins=[EWCPlugin(self.strength)]
-        )
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[EWCPlugin(self.strength)])

@@ -5,6 +5,7 @@ model trained on tasks 1..k; `each=true` trains those too, anew at every task.
 """
 
 import copy
+from typing import Any
 
 from clbench.memory import BYTES, Memory
 from clbench.method import Method
@@ -16,7 +17,7 @@ from clbench.training import Strategy
 class JointStrategy(Strategy):
     """Trains on the data of all tasks so far, from the same initial weights each time."""
 
-    def __init__(self, *, each: bool, **kwargs: object) -> None:
+    def __init__(self, *, each: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.each = each
         self.fresh = copy.deepcopy(self.model.state_dict())

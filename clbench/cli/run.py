@@ -93,7 +93,9 @@ Examples:
 )
 @click.option("--device", default="cpu", show_default=True, help="Torch device of each run.")
 @out_option
-@click.option("--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]")
+@click.option(
+    "--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]"
+)
 @click.option(
     "--accept-data",
     is_flag=True,
@@ -210,7 +212,7 @@ def _print_result(
     wanted = {cell.id for cell in cells}
     mine = [record for record in records if record["id"] in wanted]
     if any(record["status"] == "done" for record in mine):
-        click.echo(terminal(mine))
+        click.echo(terminal(mine), nl=False)
         written = write(mine, (), store.root / "tables")
         click.echo(f"\nRecords: {store.root / 'records'}")
         click.echo(f"Tables:  {', '.join(map(str, written))}")

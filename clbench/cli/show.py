@@ -83,7 +83,9 @@ def _show_run(record: dict[str, Any], as_json: bool) -> None:
     from clbench.metrics import acc, bwt
 
     spec, labels, seconds = record["spec"], record["labels"], record["seconds"]
-    click.echo(f"{labels['benchmark']} {labels['method']} seed {spec['seed']}  (run {record['id']})")
+    click.echo(
+        f"{labels['benchmark']} {labels['method']} seed {spec['seed']}  (run {record['id']})"
+    )
     click.echo(f"status          {record['status']}, {record['done']} of {record['tasks']} tasks")
     if record["status"] == "done":
         click.echo(f"ACC             {acc(record['R']):.2f} %")

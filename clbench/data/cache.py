@@ -81,7 +81,7 @@ class Cache:
         folder = self._entry(reader, sha256)
         try:
             return _open(folder, sha256, verify)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if folder.exists():
                 _warn(f"{folder} is incomplete; decoding {reader.name} again.")
         except Damaged as damage:

@@ -81,6 +81,6 @@ def _mat(path: Path, name: str) -> np.ndarray:
     except Exception as error:  # scipy raises whatever a damaged file leads it to
         raise UserError(f"{path} is damaged or no MATLAB 5 file ({error}).") from None
     if name not in content:
-        raise UserError(f"{path} has no variable {name!r}: it is no SVHN file.")
+        raise UserError(f"{path} has no variable {name!r}: it is truncated, or no SVHN file.")
     array: np.ndarray = content[name]
     return array

@@ -40,7 +40,8 @@ def run_cells(cells: list[Cell], place: Place, workers: int, listen: Listener) -
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["clbench.executors.preload"])
     store = Store(place.out)
-    waiting, running = list(cells), []
+    waiting = list(cells)
+    running: list[_Worker] = []
     try:
         while waiting or running:
             while len(running) < workers:

@@ -1,23 +1,21 @@
 """Backbones by name, and the multi-head network that ordinary methods learn with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from torch import nn
-
-from clbench.networks.backbones import MLP
+from clbench.networks.backbones import MLP, Backbone
 from clbench.networks.heads import MultiHead
 
 if TYPE_CHECKING:
     from clbench.stream import Stream
 
-__all__ = ["MLP", "MultiHead", "backbone", "ordinary"]
+__all__ = ["MLP", "Backbone", "MultiHead", "backbone", "ordinary"]
 
-BACKBONES: dict[str, type[nn.Module]] = {"mlp": MLP}
+BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {"mlp": MLP}
 
 
-def backbone(name: str, input_shape: Sequence[int]) -> nn.Module:
-    """A fresh backbone; `features` is the width of what it returns."""
+def backbone(name: str, input_shape: Sequence[int]) -> Backbone:
+    """A fresh backbone for inputs of that shape."""
     return BACKBONES[name](input_shape)
 
 

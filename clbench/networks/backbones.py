@@ -1,4 +1,4 @@
-"""The networks below the heads. Each has `features`, the width of its output."""
+"""The networks below the heads."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 
-class MLP(nn.Module):
+class Backbone(nn.Module):
+    """A network without a head."""
+
+    features: int
+    """Width of the output."""
+
+
+class MLP(Backbone):
     """Two hidden layers of 256 ReLU units, as the paper gives ordinary methods on MNIST."""
 
     def __init__(self, input_shape: Sequence[int], width: int = 256) -> None:

@@ -7,6 +7,8 @@ import torch
 from avalanche.models import MultiTaskModule
 from torch import Tensor, nn
 
+from clbench.networks.backbones import Backbone
+
 
 def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Tensor]) -> Tensor:
     """Run `forward(x_k, k)` on the samples of each task k and put the rows back in order.
@@ -50,7 +52,7 @@ class TaskNet(MultiTaskModule):
 class MultiHead(TaskNet):
     """A shared trunk and one linear head per task."""
 
-    def __init__(self, trunk: nn.Module, classes: Sequence[int]) -> None:
+    def __init__(self, trunk: Backbone, classes: Sequence[int]) -> None:
         super().__init__()
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)

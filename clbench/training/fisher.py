@@ -43,9 +43,7 @@ def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tens
     return {name: total / seen for name, total in sums.items()}
 
 
-def _layerwise(
-    model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]
-) -> None:
+def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]) -> None:
     calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
 
     def remember(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
@@ -71,7 +69,8 @@ def _layerwise(
             sums[f"{name}.weight"] += g.square().T @ a.square()
             bias = g
         else:
-            assert isinstance(module, nn.Conv2d) and not isinstance(module.padding, str)
+            assert isinstance(module, nn.Conv2d)
+            assert not isinstance(module.padding, str)
             columns = F.unfold(
                 a, module.kernel_size, module.dilation, module.padding, module.stride
             )  # (n, in*kh*kw, L)

@@ -25,7 +25,7 @@ def _silent_evaluator() -> Any:
         return EvaluationPlugin()
 
 
-class Strategy(SupervisedTemplate):  # type: ignore[misc]
+class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
     What differs from `SupervisedTemplate`: batches are slices of tensors; every task starts with a
@@ -116,7 +116,7 @@ class Strategy(SupervisedTemplate):  # type: ignore[misc]
     # ---- what Avalanche's template calls ----
 
     def make_optimizer(self, **kwargs: Any) -> None:
-        self.optimized_param_id = {}
+        self.optimized_param_id: dict[str, Any] = {}  # not None: this is done
         self.optimizer = self._sgd(self.model)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
@@ -133,7 +133,8 @@ class Strategy(SupervisedTemplate):  # type: ignore[misc]
     def eval_epoch(self, **kwargs: Any) -> None:
         correct, loss, seen = self._sums
         with torch.inference_mode():
-            for self.mbatch in self.dataloader:
+            for batch in self.dataloader:
+                self.mbatch = batch
                 self._unpack_minibatch()
                 self._before_eval_iteration(**kwargs)
                 self._before_eval_forward(**kwargs)
@@ -155,6 +156,4 @@ class Strategy(SupervisedTemplate):  # type: ignore[misc]
     def _sgd(self, model: nn.Module) -> torch.optim.SGD:
         p = self.stream.protocol
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        return torch.optim.SGD(
-            trainable, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay
-        )
+        return torch.optim.SGD(trainable, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay)

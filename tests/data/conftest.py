@@ -126,7 +126,9 @@ class Make:
                 with (folder / f"{file}.csv").open("w", newline="") as table:
                     csv.writer(table).writerows([("filename", "label"), *rows])
             if layout == "pickles":
-                places = {label: [i * count + n for n in range(count)] for i, label in enumerate(labels)}
+                places = {
+                    label: [i * count + n for n in range(count)] for i, label in enumerate(labels)
+                }
                 content = {"image_data": np.stack(stacked), "class_dict": places}
                 (folder / f"mini-imagenet-cache-{file}.pkl").write_bytes(pickle.dumps(content))
         if layout == "pickles":

@@ -207,8 +207,11 @@ def test_a_truncated_archive(make, ending):
 def test_a_damaged_mat_file(make):
     make.svhn()
     path = make.root / "train_32x32.mat"
-    path.write_bytes(path.read_bytes()[:1000])
-    refuse("svhn", make.root, "train_32x32.mat is damaged")
+    content = path.read_bytes()
+    path.write_bytes(b"no MATLAB" * 100)
+    refuse("svhn", make.root, "train_32x32.mat is damaged or no MATLAB 5 file")
+    path.write_bytes(content[:1000])
+    refuse("svhn", make.root, "train_32x32.mat has no variable 'y': it is truncated")
 
 
 def test_not_an_idx_file(make):

@@ -10,7 +10,9 @@ from clbench.data.notmnist import EMPTY, LETTERS
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gz", "plain"])
-@pytest.mark.parametrize("place", ["MNIST/raw", "mnist/MNIST/raw"], ids=["torchvision", "avalanche"])
+@pytest.mark.parametrize(
+    "place", ["MNIST/raw", "mnist/MNIST/raw"], ids=["torchvision", "avalanche"]
+)
 def test_idx(make, packed, place):
     parts = make.idx(place, packed)
     data = load("mnist", make.root, accept=True)
