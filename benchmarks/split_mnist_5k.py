@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from clbench.benchmark import Benchmark
 from clbench.data import DataSet
-from clbench.stream import Source
+from clbench.stream import Source, class_tasks
 
 
 class SplitMNIST5k(Benchmark):
@@ -15,15 +15,4 @@ class SplitMNIST5k(Benchmark):
     protocol = {"lr": 0.03, "momentum": 0.9, "batch_size": 64, "epochs": 50, "lr_min": 1e-3}
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
-        mnist = data["mnist-5k"]
-        return [
-            Source(
-                mnist.parts["train"],
-                mnist.parts["test"],
-                classes=(a, a + 1),
-                mean=(0.1307,),
-                std=(0.3081,),
-                title=f"{a}/{a + 1}",
-            )
-            for a in range(0, 10, 2)
-        ]
+        return class_tasks(data["mnist-5k"], 5, mean=(0.1307,), std=(0.3081,))

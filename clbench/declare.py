@@ -13,9 +13,10 @@ so it is read with `ast`. The classes are imported only by what trains.
 """
 
 import ast
+import importlib.util
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -39,6 +40,19 @@ _KINDS: dict[str, tuple[type, float, float, bool]] = {
     "PositiveFloat": (float, 0, math.inf, True),
     "NonNegativeFloat": (float, 0, math.inf, False),
     "Fraction": (float, 0, 1, False),
+}
+# what a class declares by plain assignment and clbench reads -> its type
+_META = {
+    "name": str,
+    "title": str,
+    "family": str,
+    "paper": str,
+    "version": int,
+    "zero_forgetting": bool,
+    "protocol": dict,
+    "tuned": dict,
+    "presets": dict,
+    "datasets": tuple,
 }
 _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
 
@@ -86,7 +100,7 @@ class Field:
         wrong_choice = bool(self.choices) and value not in self.choices
         if not (wrong_type or wrong_choice) and self.type in (int, float):
             inside = self.low < value if self.above else self.low <= value
-            wrong_type = not (inside and value <= self.high and math.isfinite(value))
+            wrong_type = not (inside and value <= self.high and abs(value) != math.inf)
         if wrong_type or wrong_choice:
             raise UserError(f"{where}: {self.name}={value} is not {self.expected}.")
         return value
@@ -143,18 +157,23 @@ class Declaration:
         return {name: field.default for name, field in self.fields.items()}
 
 
-def read(path: Path, kind: str, module: str = "") -> Declaration:
-    """The declaration of the one method (or benchmark) class in `path`."""
+def read(
+    path: Path, kind: str, module: str = "", name: str = "", class_name: str = ""
+) -> Declaration:
+    """The declaration of the one method (or benchmark) class in `path`, or of the one named."""
     root = {"method": "Method", "benchmark": "Benchmark"}[kind]
     tree = _parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = [
         c for c in classes if not c.name.startswith("_") and root in _ancestors(c, tree, path)[1]
     ]
+    if class_name:
+        found = [c for c in found if c.name == class_name]
     if len(found) != 1:
         names = ", ".join(c.name for c in found) or "none"
+        what = f"class {class_name}" if class_name else "class"
         raise UserError(
-            f"{path}: a {kind} file holds one class derived from {root}; found {names}."
+            f"{path}: a {kind} file holds one {what} derived from {root}; found {names}."
         )
     chain, _ = _ancestors(found[0], tree, path)
     fields: dict[str, Field] = {}
@@ -163,7 +182,12 @@ def read(path: Path, kind: str, module: str = "") -> Declaration:
         body_fields, body_meta = _body(node, origin)
         fields |= body_fields
         meta |= body_meta
-    name = str(meta.get("name") or path.stem.replace("_", "-").lower())
+    if both := fields.keys() & meta.keys():
+        raise UserError(
+            f"{path}: {', '.join(sorted(both))} is a parameter: change its default with its type, "
+            "like `lr: float = 0.1`."
+        )
+    name = name or str(meta.get("name") or path.stem.replace("_", "-").lower())
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", name):
         raise UserError(
             f"{path}: {name!r} cannot be the name of a {kind}: "
@@ -196,13 +220,14 @@ def _ancestors(
 ) -> tuple[list[tuple[ast.ClassDef, Path]], set[str]]:
     """The class and its ancestors, nearest first, and all names of bases on the way.
 
-    Ancestors are looked for in the same file and in neighbours imported by `from .x import Y`.
+    Ancestors are looked for in the same file, in neighbours imported by `from .x import Y`, and in
+    clbench's own, imported by `from clbench.methods.x import Y`.
     """
     chain, names = [(node, path)], set()
     for base in node.bases:
         base_name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
         names.add(base_name)
-        place = _find_class(base_name, tree, path)
+        place = _find_class(base_name, tree, path, node)
         if place is not None:
             more, more_names = _ancestors(*place)
             chain += more
@@ -211,19 +236,41 @@ def _ancestors(
 
 
 def _find_class(
-    name: str, tree: ast.Module, path: Path
+    name: str, tree: ast.Module, path: Path, below: ast.ClassDef
 ) -> tuple[ast.ClassDef, ast.Module, Path] | None:
+    """The class that `name` means above the class `below`, with its module and file."""
+    found = None
     for node in tree.body:
+        if node is below:  # what stands after it, and it itself, is not yet there
+            break
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return node, tree, path
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.level == 1
-            and node.module
-            and any(alias.name == name for alias in node.names)
-        ):
-            neighbour = path.parent / f"{node.module}.py"
-            return _find_class(name, _parse(neighbour), neighbour)
+            found = node, tree, path
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                neighbour = _imported_file(node, path)
+                if (alias.asname or alias.name) == name and neighbour is not None:
+                    there = _parse(neighbour)
+                    found = _class_in(there, alias.name, neighbour)
+    return found
+
+
+def _class_in(
+    tree: ast.Module, name: str, path: Path
+) -> tuple[ast.ClassDef, ast.Module, Path] | None:
+    classes = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return next(((node, tree, path) for node in classes), None)
+
+
+def _imported_file(node: ast.ImportFrom, path: Path) -> Path | None:
+    """The file of `from .x import ...` and `from clbench.methods.x import ...`, of no other."""
+    module = node.module or ""
+    if node.level == 1 and module:
+        return path.parent / f"{module.replace('.', '/')}.py"
+    package, _, last = module.rpartition(".")
+    if node.level == 0 and package in ("clbench.methods", "clbench.benchmarks"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            return Path(folder) / f"{last}.py"
     return None
 
 
@@ -234,16 +281,26 @@ def _body(node: ast.ClassDef, path: Path) -> tuple[dict[str, Field], dict[str, A
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             annotation = ast.unparse(item.annotation)
             if annotation.startswith(("ClassVar", "typing.ClassVar")):
-                if item.value is not None and (value := _literal(item.value)) is not _NOT_LITERAL:
-                    meta[item.target.id] = value
+                if item.value is not None:
+                    _note(meta, item.target.id, item.value, path)
                 continue
             after = node.body[i + 1] if i + 1 < len(node.body) else None
             fields[item.target.id] = _field(item, annotation, _text(after), path)
         elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
-            value = _literal(item.value)
-            if value is not _NOT_LITERAL:
-                meta[item.targets[0].id] = value
+            _note(meta, item.targets[0].id, item.value, path)
     return fields, meta
+
+
+def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
+    """Keep a literal; what clbench itself reads must be one, and of the right type."""
+    value = _literal(node)
+    if name in _META and type(value) is not _META[name]:
+        raise UserError(
+            f"{path}:{node.lineno}: {name} must be a plain {_META[name].__name__}, written out: it "
+            "is read without importing the file."
+        )
+    if value is not _NOT_LITERAL:
+        meta[name] = value
 
 
 _NOT_LITERAL = object()
@@ -252,7 +309,7 @@ _NOT_LITERAL = object()
 def _literal(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):
         return _NOT_LITERAL
 
 
@@ -279,5 +336,4 @@ def _field(item: ast.AnnAssign, annotation: str, doc: str, path: Path) -> Field:
         known = ", ".join(_KINDS)
         raise UserError(f"{where}: the type of {name} must be one of {known} or Literal[...].")
     field = Field(name, annotation, *kind, choices, optional, default, doc)
-    field.check(default, where)
-    return field
+    return replace(field, default=field.check(default, where))

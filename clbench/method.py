@@ -30,6 +30,8 @@ class Method:
     """What the method's paper demands of the training protocol, on every benchmark."""
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}
     """Benchmark -> hyper-parameters and protocol values chosen for it on validation data."""
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
+    """Value of the field `preset` -> benchmark, or `*` for all -> values, like `tuned`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -39,7 +39,7 @@ def declarations(kind: str) -> dict[str, Declaration]:
             if not path.name.startswith("_"):
                 _add(found, read(path, kind, f"{package}.{path.stem}"))
     for point in entry_points(group=package):
-        _add(found, _from_entry_point(kind, point.value))
+        _add(found, _from_entry_point(kind, point.name, point.value))
     return dict(sorted(found.items()))
 
 
@@ -53,15 +53,18 @@ def _add(found: dict[str, Declaration], new: Declaration) -> None:
     found[new.name] = new
 
 
-def _from_entry_point(kind: str, value: str) -> Declaration:
-    module = value.partition(":")[0]
-    spec = importlib.util.find_spec(module)
+def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
+    module, _, class_name = value.partition(":")
+    try:
+        spec = importlib.util.find_spec(module)  # imports the packages above the module
+    except Exception:
+        spec = None
     if spec is None or spec.origin is None:
         raise UserError(
-            f"The entry point {value!r} in group clbench.{kind}s names no module: "
+            f"The entry point {name!r} = {value!r} in group clbench.{kind}s names no module: "
             "reinstall or remove the package that offers it."
         )
-    return read(Path(spec.origin), kind, module)
+    return read(Path(spec.origin), kind, module, name, class_name)
 
 
 def split_list(text: str) -> list[str]:
@@ -82,7 +85,7 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
         match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", item)
         if match is None:
             raise UserError(f"--{kind}s: cannot read {item!r}; write NAME or NAME[key=value].")
-        name, inside = match[1], match[2] or ""
+        name, inside = match[1].strip(), match[2] or ""
         given: dict[str, str] = {}
         for pair in split_list(inside):
             key, equals, value = pair.partition("=")
@@ -100,7 +103,11 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
 
 def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
     if name.endswith(".py") or "/" in name or "\\" in name:
-        mine = read(Path(name).expanduser(), kind)
+        path = Path(name).expanduser()
+        for installed in known.values():
+            if installed.path.resolve() == path.resolve():
+                return [installed]
+        mine = read(path, kind)
         _add(known, mine)  # refuses a file that takes the name of another
         return [mine]
     if name.startswith("@"):
@@ -131,7 +138,7 @@ def load(declaration: Declaration) -> type[Any]:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserError(
                 f"{declaration.path} does not import: {type(error).__name__}: {error}"
             ) from error

@@ -124,17 +124,26 @@ def make_cell(
 ) -> Cell:
     """Resolve defaults, tuned values and the user's values into one spec.
 
-    Parameters of a method: its defaults, then what its file tunes for the benchmark, then the
-    user's. The protocol: the benchmark's, then the method's own demands, then the user's flags.
+    Parameters of a method: its defaults, then what its file tunes for the benchmark (`tuned`) and
+    for the chosen preset (`presets`), then the user's. The protocol: the benchmark's, then the
+    method's own demands, which may stand in the same tables, then the user's flags.
     """
     bench_params = benchmark.defaults | benchmark_given
-    tuned = dict(method.meta.get("tuned", {}).get(benchmark.name, {}))
+    preset = method_given.get("preset", method.defaults.get("preset"))
+    by_preset = method.meta.get("presets", {}).get(preset, {})
+    tuned = {
+        **method.meta.get("tuned", {}).get(benchmark.name, {}),
+        **by_preset.get("*", {}),
+        **by_preset.get(benchmark.name, {}),
+    }
     demands = dict(method.meta.get("protocol", {})) | {
         key: tuned.pop(key) for key in list(tuned) if key in PROTOCOL_FIELDS
     }
     for key, value in tuned.items():
         if key not in method.fields:
-            raise UserError(f"{method.path}: tuned[{benchmark.name!r}] sets an unknown {key!r}.")
+            raise UserError(
+                f"{method.path}: a value for {benchmark.name} is of an unknown {key!r}."
+            )
         tuned[key] = method.fields[key].check(value, str(method.path))
     default_params = method.defaults | tuned
     params = default_params | method_given

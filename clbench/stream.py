@@ -14,7 +14,8 @@ from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline,
 from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
 from torch import Tensor
 
-from clbench.data import Images
+from clbench.data import DataSet, Images
+from clbench.errors import UserError
 from clbench.seeding import generator
 from clbench.spec import Protocol
 
@@ -32,6 +33,28 @@ class Source:
     title: str = ""
     view: Callable[[Tensor], Tensor] | None = None
     """Applied to a uint8 batch (B, C, H, W) before scaling: a permutation, a padding."""
+
+
+def class_tasks(
+    data: DataSet,
+    tasks: int,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    order: Sequence[int] | None = None,
+) -> list[Source]:
+    """The classes of a data set, in the given order (0, 1, ... if none), in equal tasks."""
+    if data.classes % tasks:
+        raise UserError(
+            f"{data.name} has {data.classes} classes, which cannot be split into {tasks} equal "
+            "tasks: give another number as [tasks=...]."
+        )
+    classes = [int(c) for c in (order if order is not None else range(data.classes))]
+    size = data.classes // tasks
+    groups = [tuple(classes[at : at + size]) for at in range(0, data.classes, size)]
+    return [
+        Source(data.parts["train"], data.parts["test"], group, mean, std, "/".join(map(str, group)))
+        for group in groups
+    ]
 
 
 @dataclass(frozen=True)

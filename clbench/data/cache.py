@@ -76,11 +76,11 @@ class Cache:
         except OSError:
             pass
 
-    def open(self, reader: Reader, sha256: str, verify: bool = False) -> Entry | None:
+    def open(self, reader: Reader, sha256: str) -> Entry | None:
         """The entry of that content, or None if there is none that can be used."""
         folder = self._entry(reader, sha256)
         try:
-            return _open(folder, sha256, verify)
+            return _open(folder, sha256, verify=False)
         except (FileNotFoundError, NotADirectoryError):
             if folder.exists():
                 _warn(f"{folder} is incomplete; decoding {reader.name} again.")
@@ -91,6 +91,14 @@ class Cache:
     def holds(self, reader: Reader, sha256: str) -> bool:
         """Whether there is an entry of that content, unchecked."""
         return (self._entry(reader, sha256) / "manifest.json").is_file()
+
+    def sound(self, reader: Reader, sha256: str) -> bool:
+        """Whether every byte of the entry is what was written."""
+        try:
+            _open(self._entry(reader, sha256), sha256, verify=True)
+        except (Damaged, FileNotFoundError):
+            return False
+        return True
 
     def build(self, reader: Reader, sha256: str, decoded: Decoded) -> Entry:
         """Decode into a new entry, replacing a damaged one."""

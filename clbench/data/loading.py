@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +83,9 @@ def load(
 
 def locate(reader: Reader, root: Path) -> Source:
     """Where the data set lies below `root`, or an error that says what to do."""
-    if source := reader.find(root):
+    with _readable(root):
+        source = reader.find(root)
+    if source is not None:
         return source
     raise UserError(
         f"{reader.title} is not in the data root {root}. It is looked for in "
@@ -95,10 +98,8 @@ def locate(reader: Reader, root: Path) -> Source:
 
 def read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
     """Open the data set at `source` through the cache."""
-    try:
+    with _readable(source.where):
         return _read(reader, source, accept, cache)
-    except OSError as error:
-        raise UserError(f"{source.where} cannot be read ({error}).") from None
 
 
 def _read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
@@ -128,11 +129,21 @@ def _read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet
 
 def identify(reader: Reader, source: Source, cache: Cache) -> Inspection:
     """What the source's bytes are; read only if these very files have not been read before."""
-    known = cache.recall(reader, source)
-    if known is None:
-        known = reader.inspect(source)
-        cache.remember(reader, source, known)
-    return known
+    with _readable(source.where):
+        known = cache.recall(reader, source)
+        if known is None:
+            known = reader.inspect(source)
+            cache.remember(reader, source, known)
+        return known
+
+
+@contextmanager
+def _readable(where: Path) -> Iterator[None]:
+    """Files that may not be read, or vanish meanwhile, in words."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{where} cannot be read ({error}).") from None
 
 
 def _unchanged(source: Source, before: object, blocks: Iterator[Block]) -> Iterator[Block]:

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clbench.networks.backbones import MLP, Backbone
+from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18
 from clbench.networks.heads import MultiHead
 
 if TYPE_CHECKING:
     from clbench.stream import Stream
 
-__all__ = ["MLP", "Backbone", "MultiHead", "backbone", "ordinary"]
+__all__ = ["MLP", "AlexNet", "Backbone", "MultiHead", "ResNet18", "backbone", "ordinary"]
 
-BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {"mlp": MLP}
+BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {
+    "mlp": MLP,
+    "alexnet": AlexNet,
+    "resnet18": ResNet18,
+}
 
 
 def backbone(name: str, input_shape: Sequence[int]) -> Backbone:

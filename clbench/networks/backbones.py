@@ -30,3 +30,88 @@ class MLP(Backbone):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.layers(x)
         return out
+
+
+class AlexNet(Backbone):
+    """The AlexNet-like network of HAT (Serra et al., 2018), as wide as the paper's counts ask for.
+
+    Three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each followed by
+    ReLU, dropout and max-pooling, then two layers of 2048 units.
+    """
+
+    features = 2048
+
+    def __init__(self, input_shape: Sequence[int]) -> None:
+        super().__init__()
+        channels, size, _ = input_shape
+        kernels = (size // 8, size // 10, 2)
+        widths = (64, 128, 256)
+        layers: list[nn.Module] = []
+        for width, kernel, dropout in zip(widths, kernels, (0.2, 0.2, 0.5), strict=True):
+            layers += [
+                nn.Conv2d(channels, width, kernel),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+                nn.MaxPool2d(2),
+            ]
+            channels, size = width, (size - kernel + 1) // 2
+        layers.append(nn.Flatten())
+        inputs = channels * size * size
+        for _ in range(2):
+            layers += [nn.Linear(inputs, self.features), nn.ReLU(), nn.Dropout(0.5)]
+            inputs = self.features
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
+
+
+class _Block(nn.Module):
+    """Two 3x3 convolutions with batch norm around a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.path = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = nn.functional.relu(self.path(x) + self.shortcut(x))
+        return out
+
+
+class ResNet18(Backbone):
+    """ResNet18 with a third of the usual channels (20, 40, 80, 160), as in GEM and A-GEM."""
+
+    features = 160
+
+    def __init__(self, input_shape: Sequence[int], width: int = 20) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [
+            nn.Conv2d(input_shape[0], width, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+        ]
+        inputs = width
+        for stage in range(4):
+            outputs = width * 2**stage
+            layers += [
+                _Block(inputs, outputs, stride=1 if stage == 0 else 2),
+                _Block(outputs, outputs, stride=1),
+            ]
+            inputs = outputs
+        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out

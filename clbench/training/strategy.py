@@ -85,11 +85,11 @@ class Strategy(SupervisedTemplate):
         return sum(kept, start=Memory(architecture=of_model(self.model)))
 
     def diagnostics(self) -> dict[str, Any]:
-        """What plugins lay open after a task by `diagnostics()`; goes into the record."""
+        """What plugins lay open after a task by `diagnostics(strategy)`; goes into the record."""
         found: dict[str, Any] = {}
         for plugin in self.plugins:
             if hasattr(plugin, "diagnostics"):
-                found |= plugin.diagnostics()
+                found |= plugin.diagnostics(self)
         return found
 
     def state_dict(self) -> dict[str, Any]:

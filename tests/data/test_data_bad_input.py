@@ -75,6 +75,13 @@ def test_idx_that_holds_less_than_it_declares(make):
     refuse("mnist", make.root, "declares 15,680 bytes of data and holds 15,679")
 
 
+def test_images_without_labels(make):
+    make.idx(packed=False)
+    path = make.root / "MNIST/raw/train-labels-idx1-ubyte"
+    path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 10, *range(10)]))
+    refuse("mnist", make.root, "20 images of part 'train' have 10 labels")
+
+
 def test_a_missing_file_is_named(make):
     make.idx()
     (make.root / "MNIST/raw/t10k-labels-idx1-ubyte.gz").unlink()

@@ -109,7 +109,7 @@ def test_a_server_that_cannot_resume(server, tmp_path):
 
 def test_cut_for_good_is_an_error_and_no_file(server, tmp_path):
     server.ranges, server.cut = False, 400_000
-    with pytest.raises(UserError, match="cut after 400,000 of 1,024,000 bytes.*Advice"):
+    with pytest.raises(UserError, match=r"cut after 400,000 of 1,024,000 bytes.*Advice"):
         fetch([server.url()], tmp_path / "file", MD5, "Advice.")
     assert not (tmp_path / "file").exists()
     assert (tmp_path / "file.part").stat().st_size == 400_000
@@ -140,6 +140,6 @@ def test_a_full_disk(server, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(fetch_module.os, "fsync", full)
-    with pytest.raises(UserError, match="disk is full while .*file.part"):
+    with pytest.raises(UserError, match=r"disk is full while .*file.part"):
         fetch([server.url()], tmp_path / "file", MD5)
     assert not (tmp_path / "file").exists()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clbench.data import data_root, describe, load
+from clbench.data.catalog import READERS
 from clbench.data.notmnist import EMPTY, LETTERS
 
 
@@ -92,6 +93,10 @@ def test_notmnist_leaves_out_the_two_empty_files_of_the_official_archive(make):
     make.notmnist()
     for name in EMPTY:
         (make.root / "notMNIST_small" / name).touch()
+    reader = READERS["notmnist"]
+    source = reader.find(make.root)
+    assert source is not None
+    assert reader.count(source) == {"train": 20, "test": 10}
     assert load("notmnist", make.root, accept=True).note == "subset: 30 of 18,724 images"
 
 

@@ -71,7 +71,7 @@ def test_without_a_source_there_are_instructions(name, target, tmp_path):
 
 def test_unofficial_files_in_the_way_are_not_overwritten(make, tmp_path):
     make.idx()
-    with pytest.raises(UserError, match="already holds another MNIST.*Move it away"):
+    with pytest.raises(UserError, match=r"already holds another MNIST.*Move it away"):
         prepare("mnist", make.root, tmp_path / "cache")
 
 
@@ -139,7 +139,7 @@ def test_from_nowhere_and_from_the_wrong_folder(target, tmp_path):
     with pytest.raises(UserError, match="no such file or folder"):
         prepare("mnist", target, tmp_path / "cache", tmp_path / "absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="no MNIST in it. Needed: the four files"):
+    with pytest.raises(UserError, match=r"no MNIST in it. Needed: the four files"):
         prepare("mnist", target, tmp_path / "cache", tmp_path / "empty")
 
 

@@ -1,0 +1,50 @@
+"""Permuted MNIST: all ten digits in every task, the 784 pixels permuted differently in each."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clbench.benchmark import Benchmark
+from clbench.data import DataSet
+from clbench.declare import PositiveInt
+from clbench.stream import Source
+
+
+class Permutation:
+    """Reorders the pixels of a batch (B, C, H, W), the same way for every image."""
+
+    def __init__(self, order: np.ndarray) -> None:
+        self.order = torch.from_numpy(order)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images.flatten(1)[:, self.order].view_as(images)
+
+
+class PermutedMNIST(Benchmark):
+    """MNIST under one random pixel permutation per task, the first task included."""
+
+    title = "Permuted MNIST"
+    datasets = ("mnist",)
+    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
+
+    tasks: PositiveInt = 10
+    """number of tasks; the paper has 10, 20, 30 and 40"""
+
+    def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
+        mnist = data["mnist"]
+        pixels = int(np.prod(mnist.parts["train"].images.shape[1:]))
+        return [
+            Source(
+                mnist.parts["train"],
+                mnist.parts["test"],
+                classes=tuple(range(mnist.classes)),
+                mean=(0.1307,),
+                std=(0.3081,),
+                title=f"permutation {k + 1}",
+                # the public code's permutation k of run `seed`
+                view=Permutation(np.random.RandomState(seed * 100 + k).permutation(pixels)),
+            )
+            for k in range(self.tasks)
+        ]

@@ -1,0 +1,32 @@
+"""20-Split CIFAR100: a hundred classes, five a task, in an order drawn from the seed."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from clbench.benchmark import Benchmark
+from clbench.data import DataSet
+from clbench.declare import PositiveInt
+from clbench.stream import Source, class_tasks
+
+
+class SplitCIFAR100(Benchmark):
+    """The classes of CIFAR100 in twenty five-way tasks."""
+
+    title = "20-Split CIFAR100"
+    datasets = ("cifar100",)
+    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
+
+    tasks: PositiveInt = 20
+    """number of tasks; must divide 100"""
+    backbone: Literal["alexnet", "resnet18"] = "alexnet"
+    """network of ordinary methods"""
+
+    def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
+        order = np.random.RandomState(seed).permutation(
+            data["cifar100"].classes
+        )  # as in public code
+        mean = (125.3 / 255, 123.0 / 255, 113.9 / 255)
+        std = (63.0 / 255, 62.1 / 255, 66.7 / 255)
+        return class_tasks(data["cifar100"], self.tasks, mean, std, order.tolist())

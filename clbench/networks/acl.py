@@ -1,0 +1,192 @@
+"""The networks of Adversarial Continual Learning: shared S, private P^k, heads p^k, adversary D.
+
+Sizes are those that give the paper's parameter counts (they follow from latent widths of 64, 128,
+256 and 130; the sizes in the paper's text do not). `Recipe` holds what changes how they train and
+leaves the counts alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from clbench.networks.heads import TaskNet, by_task
+
+HIDDEN = 175
+"""Hidden width of the shared MLP and of the discriminator."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an ACLNet is put together."""
+
+    latent: int = 64
+    head: tuple[int, int] = (28, 14)
+    shared: bool = True
+    """S is there (ablation)."""
+    private: bool = True
+    """the P^k are there (ablation)"""
+    features: str = "relu"
+    """`relu`: z ends in ReLU (S: and dropout), as published; `norm`: in a layer norm without
+    parameters, so that neither branch can die or drown the other."""
+    he_init: bool = False
+    """S starts from He's initialisation instead of torch's default, under which its seven layers
+    pass almost no signal."""
+    shared_dropout: str = "layers"
+    """`layers`: after every layer of S, as published; `once`: 0.3 before its last layer."""
+    branch_drop: float = 0.0
+    """Chance that a sample loses z_S while training, and as much that it loses z_P."""
+
+
+class ACLNet(TaskNet):
+    """f^k(x) = p^k(P^k(x) + S(x)), the plus being a concatenation."""
+
+    def __init__(self, input_shape: Sequence[int], classes: Sequence[int], recipe: Recipe) -> None:
+        super().__init__()
+        if not (recipe.shared or recipe.private):
+            raise ValueError("ACL needs S or P: shared=false and private=false leave no network")
+        self.recipe = recipe
+        flat = len(input_shape) < 3 or min(input_shape[1:]) < 32
+        shared, private = (_shared_mlp, _private_mlp) if flat else (_shared_conv, _private_conv)
+        self.shared = shared(input_shape, recipe) if recipe.shared else None
+        self.private = nn.ModuleList(
+            private(input_shape, recipe) for _ in classes if recipe.private
+        )
+        width = recipe.latent * (recipe.shared + recipe.private)
+        self.heads = nn.ModuleList(_head(width, recipe.head, c) for c in classes)
+        self.current_private: int | None = None
+        """If set, all samples go through this P (an accident of the public code)."""
+        self.last: tuple[Tensor, Tensor] | None = None
+        """z_S and z_P of the last forward pass in training mode, before any dropping."""
+
+    def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
+        """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off."""
+        none = x.new_zeros(len(x), 0)
+        z_s = self.shared(x) if self.shared is not None else none
+        if not len(self.private):
+            return z_s, none
+        if self.current_private is not None:
+            tasks = self.current_private
+        return z_s, by_task(x, tasks, lambda part, k: self.private[k](part))
+
+    def classify(self, z_s: Tensor, z_p: Tensor, tasks: Tensor | int) -> Tensor:
+        """The heads' logits."""
+        return by_task(torch.cat([z_p, z_s], 1), tasks, lambda z, k: self.heads[k](z))
+
+    def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
+        z_s, z_p = self.latents(x, task_labels)
+        if self.training:
+            self.last = (z_s, z_p)
+            if self.recipe.branch_drop > 0 and z_s.numel() and z_p.numel():
+                z_s, z_p = self._drop_branches(z_s, z_p)
+        return self.classify(z_s, z_p, task_labels)
+
+    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
+        return self.forward(x, task_label)
+
+    def _drop_branches(self, z_s: Tensor, z_p: Tensor) -> tuple[Tensor, Tensor]:
+        """For some samples one branch is zeroed, and what is kept is scaled up as in dropout."""
+        rate = self.recipe.branch_drop
+        draw = torch.rand(len(z_s), 1, device=z_s.device)
+        scale = 1 / (1 - rate)
+        return z_s * ((draw >= rate) * scale), z_p * (((draw < rate) | (draw >= 2 * rate)) * scale)
+
+
+class Discriminator(nn.Module):
+    """Says which task a z_S comes from; label 0 is noise."""
+
+    def __init__(self, latent: int, labels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(latent, HIDDEN),
+            nn.LeakyReLU(),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.Linear(HIDDEN, labels),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        out: Tensor = self.layers(z)
+        return out
+
+
+def _end(recipe: Recipe, dropout: float = 0.0) -> list[nn.Module]:
+    if recipe.features == "norm":
+        return [nn.LayerNorm(recipe.latent, elementwise_affine=False)]
+    return [nn.ReLU(), nn.Dropout(dropout)] if dropout else [nn.ReLU()]
+
+
+def _finish(layers: list[nn.Module], recipe: Recipe) -> nn.Sequential:
+    if recipe.he_init:
+        for layer in layers:
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                assert layer.bias is not None
+                nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers)
+
+
+def _shared_mlp(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+    dropout = 0.2 if recipe.shared_dropout == "layers" else 0.3
+    layers = [
+        nn.Flatten(),
+        nn.Linear(math.prod(input_shape), HIDDEN),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(HIDDEN, recipe.latent),
+        *_end(recipe, 0.2),
+    ]
+    return _finish(layers, recipe)
+
+
+def _private_mlp(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+    linear = nn.Linear(math.prod(input_shape), recipe.latent)
+    return nn.Sequential(nn.Flatten(), linear, *_end(recipe))
+
+
+def _kernels(size: int) -> tuple[int, int, int]:
+    return size // 8, size // 10, 2
+
+
+def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+    channels, size = input_shape[0], input_shape[1]
+    everywhere = recipe.shared_dropout == "layers"
+    layers: list[nn.Module] = []
+    for width, kernel, dropout in zip((64, 128, 256), _kernels(size), (0.2, 0.2, 0.5), strict=True):
+        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU()]
+        layers += [nn.Dropout(dropout)] if everywhere else []
+        layers += [nn.MaxPool2d(2)]
+        channels, size = width, (size - kernel + 1) // 2
+    layers.append(nn.Flatten())
+    inputs = channels * size * size
+    for width in (1024, 1024, 512) if input_shape[1] < 64 else (512, 512, 512):
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        layers += [nn.Dropout(0.5)] if everywhere else []
+        inputs = width
+    layers += [] if everywhere else [nn.Dropout(0.3)]
+    layers += [nn.Linear(inputs, recipe.latent), *_end(recipe, 0.5)]
+    return _finish(layers, recipe)
+
+
+def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+    channels, size = input_shape[0], input_shape[1]
+    width = 32 if size < 64 else 16
+    layers: list[nn.Module] = []
+    for kernel, dropout in zip(_kernels(size)[:2], (0.2, 0.5), strict=True):
+        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [nn.MaxPool2d(2)]
+        channels, size = width, (size - kernel + 1) // 2
+    layers += [nn.Flatten(), nn.Linear(width * size * size, recipe.latent), *_end(recipe)]
+    return nn.Sequential(*layers)
+
+
+def _head(inputs: int, hidden: tuple[int, int], classes: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, hidden[0]),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(hidden[0], hidden[1]),
+        nn.ReLU(),
+        nn.Linear(hidden[1], classes),
+    )

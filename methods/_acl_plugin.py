@@ -1,0 +1,241 @@
+"""The training of ACL as an Avalanche plugin: adversary, difference loss, replay, freezing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clbench.loader import batches
+from clbench.memory import Memory, of_model
+from clbench.networks.acl import ACLNet, Discriminator
+from clbench.training.buffers import ClassBuffer
+
+from ._acl_probe import probe
+
+
+class ReverseGradient(torch.autograd.Function):
+    """Identity forward; the gradient comes back with the opposite sign."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        return z.view_as(z)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return -gradient
+
+
+def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
+    """Mean squared correlation between a unit of z_S and a unit of z_P over the batch.
+
+        L = 1 / (d_S d_P) || C ||_F^2,   C = correlation matrix of the columns (d_S x d_P)
+
+    The squared Frobenius norm of eq. 3, of centred columns of unit variance and divided by the
+    number of entries, so that it lies in [0, 1] whatever the batch and the widths.
+    """
+
+    def standard(z: Tensor) -> Tensor:
+        z = z - z.mean(0)
+        return z / (z.square().mean(0) + eps**2).sqrt()
+
+    c = standard(z_s).T @ standard(z_p) / len(z_s)  # (d_S, d_P)
+    return c.square().mean()
+
+
+def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
+    """The public code's loss: mean squared cosine over all pairs of samples in the batch."""
+    s = z_s / (z_s.detach().norm(dim=1, keepdim=True) + 1e-6)
+    p = z_p / (z_p.detach().norm(dim=1, keepdim=True) + 1e-6)
+    return (s @ p.T).square().mean()
+
+
+@dataclass(frozen=True)
+class ACLSettings:
+    """What an ACLPlugin does; the method's docstrings say what each is."""
+
+    adv: float = 0.05
+    task: float = 1.0
+    diff: float = 0.1
+    discriminator: bool = True
+    reversal: str = "always"
+    diff_kind: str = "correlation"
+    d_lr: float = 1e-3
+    d_weight_decay: float = 0.0
+    fresh_discriminator: bool = False
+    shared_steps: int = 1
+    two_passes: bool = False
+    shared_rate: float = 1.0
+    per_class: int = 0
+    replay_batch: int | None = None
+    replay_private: str = "own"
+    replay_labels: str = "true"
+    valid_total: bool = False
+
+
+class ACLPlugin(SupervisedPlugin):
+    """Trains an `ACLNet` by  adv L_adv + task L_task + diff L_diff  (eq. 4).
+
+    Works in any supervised strategy of Avalanche's whose model is an ACLNet and whose benchmark
+    gives task labels 0..tasks-1. The discriminator lives here and not in the network: it is not
+    needed to predict, and must not get into the strategy's optimizer.
+    """
+
+    def __init__(self, tasks: int, latent: int, settings: ACLSettings | None = None) -> None:
+        super().__init__()
+        self.settings = settings or ACLSettings()
+        self.tasks, self.latent = tasks, latent
+        self.buffer = ClassBuffer(self.settings.per_class)
+        self.done: list[int] = []
+        """Tasks that are learned, whose P^k and p^k are frozen."""
+        self.k = 0
+        if self.settings.discriminator:
+            self._make_discriminator(tasks + 1)
+
+    # ---- before a task ----
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.k = int(strategy.experience.task_labels[0])
+        if self.settings.discriminator:
+            if self.settings.fresh_discriminator:
+                self._make_discriminator(self.k + 2)
+            self.discriminator.to(strategy.device)
+
+    def _make_discriminator(self, labels: int) -> None:
+        self.discriminator = Discriminator(self.latent, labels)
+        self.d_optimizer = torch.optim.SGD(
+            self.discriminator.parameters(),
+            lr=self.settings.d_lr,
+            weight_decay=self.settings.d_weight_decay,
+        )
+
+    # ---- a step ----
+
+    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        if not len(self.buffer):
+            return
+        now = strategy.mbatch
+        n = self.settings.replay_batch or len(now[1])
+        x, y, t = (part.to(strategy.device) for part in self.buffer.draw(n))
+        strategy.mbatch = [torch.cat([now[0], x]), torch.cat([now[1], y]), torch.cat([now[-1], t])]
+        if self.settings.replay_private == "current":
+            strategy.model.current_private = self.k
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.loss = self._total(strategy, strategy.loss)
+
+    def _total(self, strategy: Any, task_loss: Tensor) -> Tensor:
+        s, model, tasks = self.settings, strategy.model, strategy.mb_task_id
+        if s.two_passes and model.training:  # fresh dropout masks, as in the public code
+            model.last = model.latents(strategy.mb_x, tasks)
+        z_s, z_p = model.last if model.training else model.latents(strategy.mb_x, tasks)
+        total = s.task * task_loss
+        if s.discriminator and z_s.numel():
+            reverse = s.reversal == "always" or (s.reversal == "with-diff" and s.diff > 0)
+            self.discriminator.requires_grad_(False)  # this pass is for S alone
+            logits = self.discriminator(ReverseGradient.apply(z_s) if reverse else z_s)
+            total = total + s.adv * F.cross_entropy(logits, tasks + 1)
+            self.discriminator.requires_grad_(True)
+        if s.diff > 0 and z_s.numel() and z_p.numel():
+            now = tasks == self.k  # memory passes through frozen P modules; S alone moves for it
+            loss = correlation_loss if s.diff_kind == "correlation" else cosine_loss
+            whole = bool(now.all())
+            total = total + s.diff * (loss(z_s, z_p) if whole else loss(z_s[now], z_p[now]))
+        return total
+
+    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+        self._scale_shared(strategy)
+
+    def _scale_shared(self, strategy: Any) -> None:
+        """After the first task S learns `shared_rate` times as fast as the rest."""
+        rate = self.settings.shared_rate
+        shared = strategy.model.shared
+        if not self.done or rate == 1 or shared is None:
+            return
+        for group in strategy.optimizer.param_groups:
+            decay = group.get("weight_decay", 0.0)
+            mine = {id(p) for p in shared.parameters()}
+            for p in group["params"]:
+                if id(p) in mine and p.grad is not None:
+                    if rate == 0:
+                        p.grad = None
+                    else:  # the optimizer adds decay * p afterwards, which must be scaled too
+                        p.grad.mul_(rate).add_(p.detach(), alpha=(rate - 1) * decay)
+
+    def after_update(self, strategy: Any, **kwargs: Any) -> None:
+        for _ in range(self.settings.shared_steps - 1):  # more steps on the same batch
+            strategy.optimizer.zero_grad()
+            loss = strategy._criterion(
+                strategy.model(strategy.mb_x, strategy.mb_task_id), strategy.mb_y
+            )
+            self._total(strategy, loss).backward()
+            self._scale_shared(strategy)
+            strategy.optimizer.step()
+        if self.settings.discriminator and strategy.model.shared is not None:
+            self._step_discriminator(strategy.model.last[0].detach(), strategy.mb_task_id)
+        strategy.model.current_private = None
+        strategy.model.last = None
+
+    def _step_discriminator(self, z_s: Tensor, tasks: Tensor) -> None:
+        """D learns to name the task of z_S, and to call noise 0."""
+        noise = torch.randn_like(z_s)
+        self.d_optimizer.zero_grad()
+        real = F.cross_entropy(self.discriminator(z_s), tasks + 1)
+        fake = F.cross_entropy(self.discriminator(noise), torch.zeros_like(tasks))
+        (real + fake).backward()
+        self.d_optimizer.step()
+
+    def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        """The public code selects epochs by the total loss; otherwise by the task loss alone."""
+        origin = getattr(strategy.experience, "origin_stream", None)
+        if self.settings.valid_total and getattr(origin, "name", "") == "valid":
+            strategy.loss = self._total(strategy, strategy.loss)
+
+    # ---- after a task ----
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.done.append(self.k)
+        self._freeze(strategy.model)
+        if self.settings.per_class:
+            parts = [(b[0], b[1], b[-1]) for b in batches(strategy.experience.dataset, 1000)]
+            x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
+            if self.settings.replay_labels == "random":
+                y = y[torch.randperm(len(y))]
+            self.buffer.keep(x, y, t)
+
+    def _freeze(self, model: ACLNet) -> None:
+        parts: list[nn.ModuleList] = [model.private, model.heads]
+        for part in parts:
+            for k in self.done:
+                if k < len(part):
+                    part[k].requires_grad_(False)
+
+    def diagnostics(self, strategy: Any) -> dict[str, Any]:
+        """What each branch carries; see `probe`."""
+        discriminator = self.discriminator if self.settings.discriminator else None
+        return probe(strategy, discriminator, self.k)
+
+    def memory(self) -> Memory:
+        d = of_model(self.discriminator) if self.settings.discriminator else 0
+        return self.buffer.memory() + Memory(auxiliary=d)
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"done": self.done, "k": self.k, "buffer": self.buffer.state_dict()}
+        if self.settings.discriminator:
+            state["discriminator"] = self.discriminator.state_dict()
+            state["d_optimizer"] = self.d_optimizer.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.done, self.k = state["done"], state["k"]
+        self.buffer.load_state_dict(state["buffer"])
+        if self.settings.discriminator:
+            labels = len(state["discriminator"]["layers.3.bias"])
+            self._make_discriminator(labels)
+            self.discriminator.load_state_dict(state["discriminator"])
+            self.d_optimizer.load_state_dict(state["d_optimizer"])
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        self._freeze(strategy.model)  # a network that was loaded from a checkpoint is not frozen

@@ -1,0 +1,187 @@
+"""Adversarial Continual Learning (Ebrahimi et al., ECCV 2020).
+
+A shared network S is trained to hide the task from a discriminator D, private networks P^k learn
+what is left, and a head p^k reads both:
+
+    L = adv L_adv + task L_task + diff L_diff                                       (eq. 4)
+
+P^k and p^k are frozen after task k; old tasks are tested with them and the current S. `docs/acl.md`
+says what each part is worth and where paper and public code part ways. Presets:
+
+    balanced   the paper's objective and sizes, with both branches kept alive (the default)
+    paper      architecture and objective to the letter
+    official   what the public code does, accidents included
+
+Differs from the paper in: L_diff is the mean squared correlation, not a bare product, so that its
+weight means the same for every batch and width; it is taken on the current task's samples, as in
+Algorithm 1.
+"""
+
+from typing import Literal
+
+from clbench.declare import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from clbench.method import Method
+from clbench.networks.acl import ACLNet, Recipe
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+from ._acl_plugin import ACLPlugin, ACLSettings
+
+
+class ACL(Method):
+    """A shared, task-invariant network and small private ones, told apart by an adversary."""
+
+    title = "ACL"
+    family = "structure"
+    paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
+
+    preset: Literal["balanced", "paper", "official"] = "balanced"
+    """where the values below come from unless they are given"""
+    latent: PositiveInt = 64
+    """width of z_S and of z_P"""
+    head1: PositiveInt = 28
+    """first hidden layer of a head"""
+    head2: PositiveInt = 14
+    """second hidden layer of a head"""
+    shared: bool = True
+    """S is there"""
+    private: bool = True
+    """the P^k are there"""
+    discriminator: bool = True
+    """D is there, and with it L_adv"""
+    adv: NonNegativeFloat = 0.05
+    """weight of L_adv"""
+    task: NonNegativeFloat = 1.0
+    """weight of L_task"""
+    diff: NonNegativeFloat = 0.1
+    """weight of L_diff; 0 leaves it out"""
+    per_class: NonNegativeInt = 0
+    """samples of each class kept for replay"""
+    replay_batch: PositiveInt | None = None
+    """replayed samples a batch; none means as many as new ones"""
+    shared_rate: NonNegativeFloat = 1.0
+    """learning rate of S after the first task, as a multiple of the others'"""
+    features: Literal["relu", "norm"] = "norm"
+    """what z_S and z_P end in: ReLU, or a layer norm without parameters"""
+    he_init: bool = True
+    """S starts from He's initialisation"""
+    shared_dropout: Literal["layers", "once"] = "once"
+    """dropout in S: after every layer, or 0.3 before the last one"""
+    branch_drop: Fraction = 0.25
+    """chance that a sample loses z_S while training, and as much that it loses z_P"""
+    d_lr: PositiveFloat = 0.001
+    """learning rate of D"""
+    d_weight_decay: NonNegativeFloat = 0.0
+    """weight decay of D"""
+    reversal: Literal["always", "with-diff", "never"] = "always"
+    """gradient reversal between S and D; without it S helps D"""
+    diff_kind: Literal["correlation", "cosine"] = "correlation"
+    """L_diff: correlation of units, or the public code's cosine over pairs of samples"""
+    fresh_discriminator: bool = False
+    """D is made anew at each task, with one output more"""
+    shared_steps: PositiveInt = 1
+    """steps of S, P and p on each batch"""
+    two_passes: bool = False
+    """L_adv and L_diff on a second forward pass with other dropout masks"""
+    replay_private: Literal["own", "current"] = "own"
+    """which P replayed samples go through"""
+    replay_labels: Literal["true", "random"] = "true"
+    """labels of replayed samples"""
+    valid_total: bool = False
+    """choose the epoch by the total loss on validation data, not by L_task"""
+
+    tuned = {
+        "permuted-mnist": {"head2": 28},
+        "split-cifar100": {"latent": 128, "head1": 32, "head2": 16},
+        "split-miniimagenet": {"latent": 256, "head1": 128, "head2": 64},
+        "five-datasets": {"latent": 130, "head1": 220, "head2": 110},
+    }
+    presets = {
+        "balanced": {
+            "split-cifar100": {
+                "shared_rate": 0.0,
+                "lr": 0.01,
+                "momentum": 0.9,
+                "weight_decay": 5e-4,
+            },
+        },
+        "paper": {
+            "*": {
+                "features": "relu",
+                "he_init": False,
+                "shared_dropout": "layers",
+                "branch_drop": 0.0,
+                "lr": 0.01,
+                "momentum": 0.9,
+                "lr_min": 1e-6,
+            },
+            "split-miniimagenet": {"per_class": 1, "adv": 0.005},
+        },
+        "official": {
+            "*": {
+                "features": "relu",
+                "he_init": False,
+                "shared_dropout": "layers",
+                "branch_drop": 0.0,
+                "diff": 0.0,
+                "diff_kind": "cosine",
+                "reversal": "with-diff",
+                "fresh_discriminator": True,
+                "d_lr": 1e-4,
+                "d_weight_decay": 0.01,
+                "shared_steps": 5,
+                "two_passes": True,
+                "replay_private": "current",
+                "replay_labels": "random",
+                "valid_total": True,
+                "lr": 0.001,
+                "momentum": 0.9,
+                "weight_decay": 0.01,
+                "lr_min": 1e-6,
+            },
+            "split-mnist": {"shared_steps": 20, "batch_size": 32},
+            "split-cifar100": {"diff": 0.1, "d_lr": 1e-3, "lr": 0.01},
+            "split-miniimagenet": {
+                "diff": 0.1,
+                "d_lr": 5e-6,
+                "lr": 0.003,
+                "adv": 0.005,
+                "valid": 0.02,
+            },
+            "five-datasets": {"lr": 0.01, "d_lr": 1e-3, "weight_decay": 1e-4},
+        },
+    }
+
+    def build(self, stream: Stream) -> Strategy:
+        recipe = Recipe(
+            latent=self.latent,
+            head=(self.head1, self.head2),
+            shared=self.shared,
+            private=self.private,
+            features=self.features,
+            he_init=self.he_init,
+            shared_dropout=self.shared_dropout,
+            branch_drop=self.branch_drop,
+        )
+        settings = ACLSettings(
+            adv=self.adv,
+            task=self.task,
+            diff=self.diff,
+            discriminator=self.discriminator and self.shared,
+            reversal=self.reversal,
+            diff_kind=self.diff_kind,
+            d_lr=self.d_lr,
+            d_weight_decay=self.d_weight_decay,
+            fresh_discriminator=self.fresh_discriminator,
+            shared_steps=self.shared_steps,
+            two_passes=self.two_passes,
+            shared_rate=self.shared_rate,
+            per_class=self.per_class,
+            replay_batch=self.replay_batch,
+            replay_private=self.replay_private,
+            replay_labels=self.replay_labels,
+            valid_total=self.valid_total,
+        )
+        model = ACLNet(stream.input_shape, stream.classes, recipe)
+        plugin = ACLPlugin(len(stream), self.latent, settings)
+        return Strategy(model=model, stream=stream, plugins=[plugin])
