@@ -7,6 +7,7 @@ what the method violates. The whole registry passes; `clbench check FILE` asks a
 import dataclasses
 import io
 import math
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -122,8 +123,11 @@ def trains(trial: Trial) -> str:
 
 def is_deterministic(trial: Trial) -> str:
     """gives the same accuracies, bit for bit, from the same seed"""
-    again = trial.learn(trial.build(), 0)
-    return "" if again == trial.R else f"the same seed gave {trial.R} and then {again}."
+    strategy = trial.build()
+    again = trial.learn(strategy, 0)
+    if again != trial.R:
+        return f"the same seed gave {trial.R} and then {again}."
+    return "" if _equal_weights(strategy, trial.strategy) else "the same seed gave other weights."
 
 
 def resumes(trial: Trial) -> str:
@@ -136,10 +140,11 @@ def resumes(trial: Trial) -> str:
             return f"state_dict() must hold tensors and plain values only: {error}"
         strategy.load_state_dict(state)
         rows = trial.learn(strategy, done)
-        if rows != trial.R[done:]:
+        if rows != trial.R[done:] or not _equal_weights(strategy, trial.strategy):
             return (
                 f"resumed after task {done}, later accuracies are {rows}, undisturbed "
-                f"{trial.R[done:]}: some plugin keeps state that its state_dict() leaves out."
+                f"{trial.R[done:]}, or weights differ: some plugin keeps state that its "
+                "state_dict() leaves out."
             )
     return ""
 
@@ -149,9 +154,9 @@ def counts_memory(trial: Trial) -> str:
     memory = trial.strategy.memory()
     if memory.architecture < of_model(trial.strategy.model):
         return f"architecture is {memory.architecture} bytes, less than 4 a parameter."
-    kept = of_tensors(
-        t for t in _tensors(trial.strategy.state_dict()["plugins"]) if t.is_floating_point()
-    )
+    state = {k: v for k, v in trial.strategy.state_dict().items() if k != "model"}
+    # labels, counters and the like (a whole number each) do not count, images of any type do
+    kept = of_tensors(t for t in _tensors(state) if t.is_floating_point() or t.dim() > 1)
     if memory.replay + memory.auxiliary < kept:
         return (
             f"plugins keep {kept} bytes between tasks, but memory() counts "
@@ -176,11 +181,12 @@ def keeps_its_word(trial: Trial) -> str:
 
 def leaves_data_alone(trial: Trial) -> str:
     """does not change the stream's images"""
-    used, fresh = trial.strategy.stream.tasks, trial.images.tasks
-    same = all(
-        torch.equal(a.train.images, b.train.images) for a, b in zip(used, fresh, strict=True)
-    )
-    return "" if same else "training has changed the images of the stream."
+    for used, fresh in zip(trial.strategy.stream.tasks, trial.images.tasks, strict=True):
+        for part in ("train", "valid", "test"):
+            a, b = getattr(used, part), getattr(fresh, part)
+            if not (torch.equal(a.images, b.images) and torch.equal(a.labels, b.labels)):
+                return f"training has changed the {part} images or labels of the stream."
+    return ""
 
 
 CHECKS: tuple[Callable[[Trial], str], ...] = (
@@ -201,9 +207,27 @@ def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
         raise UserError(
             f"{declaration.name} cannot run on the small stream of the checks: {reason}"
         )
-    trial = Trial(declaration)
+    try:
+        trial = Trial(declaration)
+    except Exception as error:
+        yield str(trains.__doc__), _raised(error)
+        return
     for function in CHECKS:
-        yield str(function.__doc__), function(trial)
+        try:
+            violated = function(trial)
+        except Exception as error:
+            violated = _raised(error)
+        yield str(function.__doc__), violated
+
+
+def _raised(error: Exception) -> str:
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"it raised {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
+
+
+def _equal_weights(a: Strategy, b: Strategy) -> bool:
+    one, other = a.model.state_dict(), b.model.state_dict()
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
 def _tensors(tree: Any) -> Iterator[Tensor]:

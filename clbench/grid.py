@@ -18,13 +18,14 @@ def make_grid(
     threads: int = 1,
     device: str = "cpu",
 ) -> list[Cell]:
-    """All cells of benchmarks x methods x seeds, in that order."""
-    return [
+    """All cells of benchmarks x methods x seeds, in that order, each once."""
+    cells = [
         make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
         for bench, bench_given in select("benchmark", benchmarks)
         for method, method_given in select("method", methods)
         for seed in seeds
     ]
+    return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from clbench.stream import Split
 
 Batch = list[Tensor]  # [x, y, task labels]
 
+FLOATS = 2**26
+"""Splits of up to this many numbers (256 MB) become network inputs once; larger ones batch-wise."""
+
 
 class TensorLoader:
     """Iterates over in-memory splits in batches, shuffled anew at every pass if asked to."""
@@ -23,8 +26,11 @@ class TensorLoader:
     def __init__(
         self, splits: list[Split], batch_size: int, shuffle: torch.Generator | None = None
     ) -> None:
-        self.x = torch.cat([s.inputs() for s in splits]) if len(splits) > 1 else splits[0].inputs()
+        self.splits = splits
         self.y = torch.cat([s.labels for s in splits])
+        numbers = len(self.y) * splits[0].inputs(slice(0, 1)).numel()
+        self.x = torch.cat([s.inputs() for s in splits]) if numbers <= FLOATS else None
+        self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
         self.t = torch.cat([torch.full_like(s.labels, s.task) for s in splits])
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -35,19 +41,30 @@ class TensorLoader:
     def __iter__(self) -> Iterator[Batch]:
         n = len(self.y)
         if self.shuffle is None:
-            for at in range(0, n, self.batch_size):
-                rows = slice(at, at + self.batch_size)
-                yield [self.x[rows], self.y[rows], self.t[rows]]
-            return
-        order = torch.randperm(n, generator=self.shuffle)
+            order = torch.arange(n)
+        else:
+            order = torch.randperm(n, generator=self.shuffle)
         for rows in order.split(self.batch_size):
-            yield [self.x[rows], self.y[rows], self.t[rows]]
+            x = self.x[rows] if self.x is not None else self._inputs(rows)
+            yield [x, self.y[rows], self.t[rows]]
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        """Network inputs of rows of all splits together, made for this batch."""
+        which = torch.bucketize(rows, self.starts[1:], right=True)
+        present = which.unique().tolist()
+        places = [(which == i).nonzero().flatten() for i in present]
+        parts = [
+            self.splits[i].inputs(rows[at] - self.starts[i])
+            for i, at in zip(present, places, strict=True)
+        ]
+        return torch.cat(parts)[torch.cat(places).argsort()]
 
 
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:
     """Batches `[x, y, task labels]` of an Avalanche data set, the fast way if it has tensors."""
     split = getattr(dataset, "split", None)
-    if isinstance(split, Split):
+    # a subset that Avalanche makes of a data set is a copy and still carries the whole split
+    if isinstance(split, Split) and len(split) == len(dataset):
         return TensorLoader([split], batch_size, shuffle)
     return DataLoader(
         dataset,

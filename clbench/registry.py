@@ -13,6 +13,7 @@ import sys
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from clbench.declare import Declaration, read
@@ -125,22 +126,27 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
     return [known[name]]
 
 
+def _module_of_file(path: Path) -> ModuleType:
+    name = f"clbench_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def load(declaration: Declaration) -> type[Any]:
-    """Import the class of a declaration. A user's file that fails to import is a UserError."""
-    if declaration.module:
-        module = importlib.import_module(declaration.module)
-    else:
-        name = f"clbench_file_{declaration.path.stem}"
-        spec = importlib.util.spec_from_file_location(name, declaration.path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            raise UserError(
-                f"{declaration.path} does not import: {type(error).__name__}: {error}"
-            ) from error
+    """Import the class of a declaration. A file that fails to import is a UserError."""
+    try:
+        if declaration.module:
+            module = importlib.import_module(declaration.module)
+        else:
+            module = _module_of_file(declaration.path)
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"{declaration.path} does not import: {type(error).__name__}: {error}"
+        ) from error
     cls: type[Any] = getattr(module, declaration.class_name)
     return cls

@@ -5,9 +5,11 @@ last finished task: weights and plugin state come from the checkpoint, and every
 seeded anew at the start of each task, so the accuracy matrix is that of an undisturbed run.
 """
 
+import ctypes
 import datetime
 import io
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -50,24 +52,21 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
             name: data.load(name, place.data_root, place.accept_data)
             for name in cell.benchmark.meta.get("datasets", ())
         }
-        strategy = build(cell, make_stream(cell, datasets))
         record = _fresh_record(cell, datasets)
         try:
+            stream = make_stream(cell, datasets)
+            record["tasks"] = len(stream)
+            strategy = _resume(cell, stream, record, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except UserError:
             raise
-        except OSError as error:
-            raise UserError(
-                f"{cell}: {error}. {record['done']} of {record['tasks']} tasks are kept; "
-                "mend the cause and give the same command again."
-            ) from error
         except Exception as error:
             record["status"] = "failed"
             record["failure"] = {
                 "error": f"{type(error).__name__}: {error}",
                 "traceback": traceback.format_exc(),
             }
-            store.write(record)
+            _keep(cell, None, record, store)
         return record
 
 
@@ -96,16 +95,25 @@ def build(cell: Cell, stream: Stream) -> Strategy:
 
 
 def _set_up_torch(cell: Cell) -> None:
+    try:
+        torch.empty(0, device=cell.spec.device)
+    except Exception as error:
+        why = str(error).partition("\n")[0]
+        raise UserError(f"--device {cell.spec.device} cannot be used: {why}") from None
     torch.set_num_threads(cell.spec.threads)
     torch.set_flush_denormal(True)  # weights that decay to 1e-40 would make a step far slower
     torch.use_deterministic_algorithms(True, warn_only=True)
+    if sys.platform == "linux":  # keep freed memory: giving it back costs a page fault each time
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(-3, 2**30)  # M_MMAP_THRESHOLD
+            libc.mallopt(-1, 2**30)  # M_TRIM_THRESHOLD
 
 
 def _learn_all(
     cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
 ) -> None:
-    record["tasks"] = tasks = len(strategy.stream)
-    _resume(cell, strategy, record, store, listen)
+    tasks = record["tasks"]
     if not record["R0"]:
         record["R0"] = [strategy.accuracy(i) for i in range(tasks)]
     for k in range(record["done"], tasks):
@@ -123,10 +131,13 @@ def _learn_all(
         if curve is not None:
             row[: k + 2] = [strategy.accuracy(i) for i in range(min(k + 2, tasks))]
         ended = time.perf_counter()
+        # what JSON cannot hold (a NaN, a tensor) fails here, before the record is touched
+        diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
+        memory = json.loads(json.dumps(strategy.memory().as_dict(), allow_nan=False))
         record["R"].append(row)
         record["curve"] += [{"task": k + 1, **epoch} for epoch in curve or ()]
-        record["diagnostics"].append(strategy.diagnostics())
-        record["memory"] = strategy.memory().as_dict()
+        record["diagnostics"].append(diagnostics)
+        record["memory"] = memory
         record["seconds"]["train"].append(learned - started)
         record["seconds"]["eval"].append(ended - learned)
         record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
@@ -134,40 +145,53 @@ def _learn_all(
         record["finished"] = _now()
         if k + 1 == tasks:
             record["status"] = "done"
-        _save_checkpoint(cell, strategy, record, store)
-        store.write(record)
+        _keep(cell, strategy, record, store)
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
 
 
-def _save_checkpoint(cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store) -> None:
-    content = {"record": json.dumps(record), "state": strategy.state_dict()}
-    file = io.BytesIO()
-    torch.save(content, file)
-    write_atomically(store.checkpoint_path(cell.id), file.getvalue())
+def _keep(cell: Cell, strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
+    """Write the checkpoint, if there is something to go on from, and then the record."""
+    try:
+        if strategy is not None:
+            content = {"record": json.dumps(record), "state": strategy.state_dict()}
+            file = io.BytesIO()
+            torch.save(content, file)
+            write_atomically(store.checkpoint_path(cell.id), file.getvalue())
+        store.write(record)
+    except OSError as error:
+        raise UserError(
+            f"{cell}: {store.root} cannot be written to: {error.strerror or error}. All tasks that "
+            "were finished before are kept; mend the cause and give the same command again."
+        ) from error
 
 
 def _resume(
-    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
-) -> None:
-    """Take over the last finished task, if a checkpoint of the very same run is there and whole."""
+    cell: Cell, stream: Stream, record: dict[str, Any], store: Store, listen: Listener
+) -> Strategy:
+    """The method on the stream, at the last finished task if its checkpoint is there and whole."""
+    strategy = build(cell, stream)
     path = store.checkpoint_path(cell.id)
     if not path.exists():
-        return
+        return strategy
     try:
         content = torch.load(path, weights_only=True)
         kept = json.loads(content["record"])
+        same = kept["spec"] == record["spec"] and kept["data"] == record["data"]
+        if same:
+            strategy.load_state_dict(content["state"])
     except Exception as error:  # torch.load raises many kinds for a damaged file
         reason = f"{path} cannot be read ({type(error).__name__})"
         listen({"kind": "note", "text": f"{reason}; {cell} starts again."})
-        return
-    if kept["spec"] != record["spec"] or kept["data"] != record["data"]:
+        return build(cell, stream)
+    if not same:
         reason = "its checkpoint is of another version of the method, the benchmark or the data"
         listen({"kind": "note", "text": f"{cell} starts again: {reason}."})
-        return
-    strategy.load_state_dict(content["state"])
+        return strategy
     record.update(kept)
+    _keep(cell, None, record, store)  # the record may be one task behind its checkpoint
+    return strategy
 
 
 def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:

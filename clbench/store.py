@@ -24,7 +24,21 @@ from clbench.errors import UserError
 SCHEMA = 1
 """Version of the record's layout; docs/record.md describes it key by key."""
 
-_NEEDED = ("id", "status", "spec", "labels", "tasks", "done", "R")
+# what every reader of a record relies on, and its type
+_NEEDED: dict[str, type] = {
+    "id": str,
+    "status": str,
+    "spec": dict,
+    "labels": dict,
+    "tasks": int,
+    "done": int,
+    "R": list,
+    "memory": dict,
+    "seconds": dict,
+    "curve": list,
+    "data": dict,
+}
+_LABELS = ("benchmark", "method", "protocol")
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class Store:
             return None
         try:
             return parse_record(path)
-        except ValueError:
+        except (ValueError, FileNotFoundError):
             return None
 
     def records(self) -> tuple[list[dict[str, Any]], list[str]]:
@@ -112,10 +126,14 @@ class Store:
 
     def is_running(self, run_id: str) -> bool:
         """Whether some process holds the run's lock at this moment."""
-        if not (self.root / "locks" / run_id).exists():
+        try:  # a shared lock on a file opened to read: others may look, and the folder be read-only
+            with (self.root / "locks" / run_id).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
             return False
-        with self.lock(run_id) as free:
-            return not free
+        return False
 
     def locked(self) -> list[str]:
         """Ids of all runs that some process is training at this moment."""
@@ -142,8 +160,12 @@ def parse_record(path: Path) -> dict[str, Any]:
     """Read one record; a ValueError says in words why a file is not one."""
     try:
         record = json.loads(path.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError):
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError("it is not whole JSON (cut off, or damaged).") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"it cannot be read ({error.strerror}).") from None
     if not isinstance(record, dict) or "schema" not in record:
         raise ValueError("it is not a clbench record.")
     if record["schema"] != SCHEMA:
@@ -152,6 +174,11 @@ def parse_record(path: Path) -> dict[str, Any]:
         )
     if missing := [key for key in _NEEDED if key not in record]:
         raise ValueError(f"it lacks {', '.join(missing)}.")
+    if wrong := [key for key, kind in _NEEDED.items() if type(record[key]) is not kind]:
+        raise ValueError(f"its {', '.join(wrong)} is not of the right type.")
+    labels = [record["labels"].get(key) for key in _LABELS]
+    if type(record["spec"].get("seed")) is not int or any(type(la) is not str for la in labels):
+        raise ValueError("it lacks labels or a seed.")
     if record["id"] != path.stem:
         raise ValueError(f"it is the record of run {record['id']}, under another name.")
     return record
@@ -159,7 +186,7 @@ def parse_record(path: Path) -> dict[str, Any]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside `path`, flush to disk, and move into place; a failure leaves the old file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with temporary.open("wb") as file:
             file.write(content)

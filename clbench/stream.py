@@ -4,6 +4,7 @@ Images stay uint8 and are shared between the splits that point into them; a spli
 network inputs of its rows. The split into train and valid depends on the seed alone.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -142,9 +143,16 @@ class Stream:
         train, valid = rows[order[n_valid:]], rows[order[:n_valid]]
         test_images, test_labels = _tensors(source.test)
         test = _rows_of(test_labels, source.classes)
+        sizes = {"training": len(train), "validation": len(valid), "test": len(test)}
+        if empty := [part for part, size in sizes.items() if size == 0]:
+            raise UserError(
+                f"{self.name}: task {k + 1} has {len(rows)} images to learn from and {len(test)} "
+                f"to test on; with --valid {self.protocol.valid:g} none is left for "
+                f"{' and '.join(empty)}."
+            )
 
         def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
-            inside = torch.full((int(labels.max()) + 1,), -1)
+            inside = torch.full((max(int(labels.max()), *source.classes) + 1,), -1)
             inside[list(source.classes)] = torch.arange(len(source.classes))
             return Split(
                 images, rows, inside[labels[rows]], k, source.mean, source.std, source.view
@@ -173,7 +181,10 @@ class Stream:
 
 
 def _tensors(data: Images) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(data.images), torch.from_numpy(data.labels)
+    with warnings.catch_warnings():
+        # they are read-only on purpose, and nothing here writes to them
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(data.images), torch.from_numpy(data.labels)
 
 
 def _rows_of(labels: Tensor, classes: tuple[int, ...]) -> Tensor:

@@ -149,20 +149,18 @@ class ACLPlugin(SupervisedPlugin):
         self._scale_shared(strategy)
 
     def _scale_shared(self, strategy: Any) -> None:
-        """After the first task S learns `shared_rate` times as fast as the rest."""
+        """After the first task S learns `shared_rate` times as fast as the rest (0: is frozen)."""
         rate = self.settings.shared_rate
         shared = strategy.model.shared
-        if not self.done or rate == 1 or shared is None:
+        if not self.done or rate in (0, 1) or shared is None:
             return
         for group in strategy.optimizer.param_groups:
             decay = group.get("weight_decay", 0.0)
             mine = {id(p) for p in shared.parameters()}
             for p in group["params"]:
                 if id(p) in mine and p.grad is not None:
-                    if rate == 0:
-                        p.grad = None
-                    else:  # the optimizer adds decay * p afterwards, which must be scaled too
-                        p.grad.mul_(rate).add_(p.detach(), alpha=(rate - 1) * decay)
+                    # the optimizer adds decay * p afterwards, which must be scaled too
+                    p.grad.mul_(rate).add_(p.detach(), alpha=(rate - 1) * decay)
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         for _ in range(self.settings.shared_steps - 1):  # more steps on the same batch
@@ -211,6 +209,8 @@ class ACLPlugin(SupervisedPlugin):
             for k in self.done:
                 if k < len(part):
                     part[k].requires_grad_(False)
+        if self.done and self.settings.shared_rate == 0 and model.shared is not None:
+            model.shared.requires_grad_(False).eval()
 
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
         """What each branch carries; see `probe`."""

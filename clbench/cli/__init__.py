@@ -16,6 +16,7 @@ COMMANDS = {
     "status": "Show which runs are done, running, partial or failed.",
     "ls": "List methods, benchmarks or results.",
     "show": "Show one method, benchmark or run in full.",
+    "data": "Say which data sets are here, and get the rest.",
     "new": "Write a commented file for a method of your own.",
     "check": "Run the conformance checks on a method.",
     "sys-info": "Show versions and hardware, and name what is broken.",

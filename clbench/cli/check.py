@@ -17,9 +17,11 @@ Examples:
 @click.argument("method", metavar="FILE|METHOD")
 def command(method: str) -> None:
     """Run the conformance checks on a method and say in words what it violates."""
-    declaration, given = select("method", method)[0]
-    if given:
-        raise click.UsageError("check takes a method without parameters: it checks the defaults.")
+    (declaration, given), *more = select("method", method)
+    if given or more:
+        raise click.UsageError(
+            "check takes one method, without parameters: it checks the defaults."
+        )
     from clbench.conformance import check
 
     violations = 0

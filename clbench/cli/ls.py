@@ -44,7 +44,6 @@ def _cell(value: Any) -> Any:
 
 def _methods() -> list[dict[str, Any]]:
     found = declarations("method").values()
-    order = list(FAMILIES)
     return [
         {
             "name": d.name,
@@ -53,8 +52,12 @@ def _methods() -> list[dict[str, Any]]:
             "parameters": [f"{f.name}={f.default}" for f in d.fields.values()],
             "about": d.doc.partition("\n")[0],
         }
-        for d in sorted(found, key=lambda d: (order.index(d.meta["family"]), d.name))
+        for d in sorted(found, key=lambda d: (_rank(d.meta.get("family")), d.name))
     ]
+
+
+def _rank(family: str | None) -> int:
+    return [*FAMILIES, family].index(family)
 
 
 def _benchmarks() -> list[dict[str, Any]]:
@@ -85,4 +88,4 @@ def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
         for r in records
     ]
     keys = ("benchmark", "method", "protocol", "seed")
-    return sorted(rows, key=lambda row: tuple(str(row[k]) for k in keys)), problems
+    return sorted(rows, key=lambda row: tuple(row[k] for k in keys)), problems

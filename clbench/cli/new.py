@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from clbench.errors import UserError
+from clbench.registry import declarations
 
 TEMPLATE = '''"""{title}: say what it does, name its paper, list where it differs from it."""
 
@@ -65,10 +66,11 @@ def command(what: str, name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         raise UserError(f"{name!r} cannot be a method's name: use small letters, digits and '-'.")
     words = re.split("[-_]", name)
+    cls = "".join(w.title() for w in words)
+    if "-".join(words) in declarations("method") or cls in ("Memory", "Method", "Strategy"):
+        raise UserError(f"The name {name!r} is taken: take another.")
     path = Path("_".join(words) + ".py")
-    text = TEMPLATE.format(
-        name="-".join(words), title=" ".join(words).title(), cls="".join(w.title() for w in words)
-    )
+    text = TEMPLATE.format(name="-".join(words), title=" ".join(words).title(), cls=cls)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

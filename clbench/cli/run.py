@@ -42,7 +42,8 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
             raise unknown(f"key in {value}:", key, names)
         if isinstance(setting, dict):
             raise UserError(f"--config {value}: {key} must be a value or a list, not a table.")
-        plain = ",".join(map(str, setting)) if isinstance(setting, list) else setting
+        # with a comma at the end: `seeds = [7]` is seed 7, `seeds = 7` is seven seeds
+        plain = "".join(f"{s}," for s in setting) if isinstance(setting, list) else setting
         defaults[names[flag]] = plain if isinstance(plain, bool) else str(plain)
     ctx.default_map = defaults
 
@@ -155,11 +156,9 @@ def command(
         return
     work = [cell for cell in cells if cell.id in chosen]
     _load_data(work, place)
-    for cell in work:
-        if states[cell.id].word in ("failed", "stale", "done"):
-            store.replace(cell.id)
-    ended = _train(work, place, workers)
-    _print_result(cells, store, rerun, ended)
+    old = [cell for cell in work if states[cell.id].word in ("failed", "stale", "done")]
+    ended = _train(work, old, place, workers)
+    _print_result(cells, store, ended)
 
 
 def _load_data(cells: list[Cell], place: Place) -> None:
@@ -168,17 +167,23 @@ def _load_data(cells: list[Cell], place: Place) -> None:
         data.load(name, place.data_root, place.accept_data)
 
 
-def _train(cells: list[Cell], place: Place, workers: int) -> dict[str, dict[str, Any]]:
+def _train(
+    cells: list[Cell], old: list[Cell], place: Place, workers: int
+) -> dict[str, dict[str, Any]]:
+    """Train the cells, the `old` ones anew; returns how each ended."""
     if not cells:
         return {}
     from rich.console import Console
 
     from clbench.cli.progress import Progress
-    from clbench.executors.local import run_cells
+    from clbench.executors.local import check_imports, run_cells
 
     progress = Progress(cells, Console(stderr=True))
     try:
         with progress:
+            check_imports(cells)
+            for cell in old:
+                Store(place.out).replace(cell.id)
             run_cells(cells, place, workers, progress.listen)
     except KeyboardInterrupt:
         again = ["clbench", *_without_rerun(sys.argv[1:])]
@@ -203,9 +208,7 @@ def _without_rerun(arguments: list[str]) -> list[str]:
     return kept
 
 
-def _print_result(
-    cells: list[Cell], store: Store, rerun: str, ended: dict[str, dict[str, Any]]
-) -> None:
+def _print_result(cells: list[Cell], store: Store, ended: dict[str, dict[str, Any]]) -> None:
     from clbench.report import terminal, write
 
     records, problems = store.records()

@@ -30,7 +30,7 @@ def command(name: str, out: str, as_json: bool) -> None:
     """Show one method, benchmark or run (by the beginning of its id) in full."""
     methods, benchmarks = declarations("method"), declarations("benchmark")
     if name.endswith(".py"):
-        _show_declaration(read(Path(name), "method"), as_json)
+        _show_declaration(_read_file(Path(name)), as_json)
     elif name in methods or name in benchmarks:
         _show_declaration(methods.get(name) or benchmarks[name], as_json)
     elif (Path(out) / "records").is_dir() and set(name) <= set("0123456789abcdef"):
@@ -41,6 +41,16 @@ def command(name: str, out: str, as_json: bool) -> None:
             f"{name!r} is no method, no benchmark and no run in {out}.{close} "
             "`clbench ls methods`, `ls benchmarks` and `ls results` list what there is."
         )
+
+
+def _read_file(path: Path) -> Declaration:
+    try:
+        return read(path, "method")
+    except UserError as error:
+        try:
+            return read(path, "benchmark")
+        except UserError:
+            raise error from None
 
 
 def _show_declaration(d: Declaration, as_json: bool) -> None:

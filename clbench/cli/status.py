@@ -24,7 +24,7 @@ def command(out: str, as_json: bool) -> None:
     store = Store(existing_out(out))
     records, problems = store.records()
     known = {record["id"] for record in records}
-    cells: dict[tuple[str, str, str], list[str]] = {}
+    cells: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     words: list[str] = []
     rows = []
     for record in records:
@@ -36,19 +36,23 @@ def command(out: str, as_json: bool) -> None:
         rows.append({"id": record["id"], "status": word, "seed": seed} | record["labels"])
         rows[-1] |= {"done": record["done"], "tasks": record["tasks"]}
         labels = record["labels"]
-        text = f"{seed}: {word}"
+        text = word
         if word != "done":
             text += f" {record['done']}/{record['tasks']}"
         key = (labels["benchmark"], labels["method"], labels["protocol"])
-        cells.setdefault(key, []).append(text)
+        cells.setdefault(key, []).append((seed, text))
     # a run that has not finished its first task has a lock and no record yet
     starting = [i for i in store.locked() if i not in known]
     if as_json:
         click.echo(json.dumps({"runs": rows, "starting": starting}, indent=1))
         return
     if cells:
-        table = [(*key, ", ".join(sorted(texts))) for key, texts in sorted(cells.items())]
-        click.echo(tabulate(table, ("benchmark", "method", "protocol", "seed: state")))
+        table = [
+            (*key, ", ".join(f"{seed}: {text}" for seed, text in sorted(seeds)))
+            for key, seeds in sorted(cells.items())
+        ]
+        headers = ("benchmark", "method", "protocol", "seed: state")
+        click.echo(tabulate(table, headers, disable_numparse=True))
         click.echo()
     counts = Counter(words) + Counter({"in their first task": len(starting)})
     order = ("done", "running", "partial", "failed", "in their first task")

@@ -17,6 +17,7 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.provenance import explain_import
+from clbench.registry import load
 from clbench.spec import Cell
 from clbench.store import Place, Store
 
@@ -37,8 +38,7 @@ def run_cells(cells: list[Cell], place: Place, workers: int, listen: Listener) -
     Its `status` is `done`, `failed` (kept in the record), `refused` (a sentence for the user),
     `died` (the process is gone) or `busy` (another process has the run; tried again at the end).
     """
-    context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["clbench.executors.preload"])
+    context = _context()
     store = Store(place.out)
     waiting = list(cells)
     running: list[_Worker] = []
@@ -60,6 +60,46 @@ def run_cells(cells: list[Cell], place: Place, workers: int, listen: Listener) -
         for worker in running:
             worker.process.kill()
             worker.process.join()
+
+
+def check_imports(cells: list[Cell]) -> None:
+    """Import what the cells need, in a process of its own; a UserError if something does not."""
+    context = _context()
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_import_all, args=(cells, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        problem = ours.recv()
+    except EOFError:
+        process.join()
+        problem = f"The methods cannot be imported: {_why(process.exitcode)}."
+    if problem:
+        raise UserError(problem)
+
+
+def _import_all(cells: list[Cell], pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
+    try:
+        import clbench.runner  # noqa: F401
+    except Exception as error:
+        pipe.send(explain_import(error))
+        os._exit(1)
+    problems = []
+    for declaration in {d.path: d for c in cells for d in (c.method, c.benchmark)}.values():
+        try:
+            load(declaration)
+        except UserError as error:
+            problems.append(str(error))
+    pipe.send("\n".join(problems))
+    os._exit(0)
+
+
+def _context() -> Any:
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["clbench.executors.preload"])
+    return context
 
 
 def _start(context: Any, cell: Cell, place: Place) -> _Worker:

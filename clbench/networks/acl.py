@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
 
 HIDDEN = 175
@@ -60,6 +61,13 @@ class ACLNet(TaskNet):
         """If set, all samples go through this P (an accident of the public code)."""
         self.last: tuple[Tensor, Tensor] | None = None
         """z_S and z_P of the last forward pass in training mode, before any dropping."""
+
+    def train(self, mode: bool = True) -> "ACLNet":
+        """As usual, but a frozen S is a fixed function: without dropout."""
+        super().train(mode)
+        if self.shared is not None and not next(self.shared.parameters()).requires_grad:
+            self.shared.eval()
+        return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off."""
@@ -114,7 +122,7 @@ class Discriminator(nn.Module):
 def _end(recipe: Recipe, dropout: float = 0.0) -> list[nn.Module]:
     if recipe.features == "norm":
         return [nn.LayerNorm(recipe.latent, elementwise_affine=False)]
-    return [nn.ReLU(), nn.Dropout(dropout)] if dropout else [nn.ReLU()]
+    return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
 
 
 def _finish(layers: list[nn.Module], recipe: Recipe) -> nn.Sequential:
@@ -133,7 +141,7 @@ def _shared_mlp(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(math.prod(input_shape), HIDDEN),
         nn.ReLU(),
-        nn.Dropout(dropout),
+        Dropout(dropout),
         nn.Linear(HIDDEN, recipe.latent),
         *_end(recipe, 0.2),
     ]
@@ -155,16 +163,16 @@ def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     layers: list[nn.Module] = []
     for width, kernel, dropout in zip((64, 128, 256), _kernels(size), (0.2, 0.2, 0.5), strict=True):
         layers += [nn.Conv2d(channels, width, kernel), nn.ReLU()]
-        layers += [nn.Dropout(dropout)] if everywhere else []
+        layers += [Dropout(dropout)] if everywhere else []
         layers += [nn.MaxPool2d(2)]
         channels, size = width, (size - kernel + 1) // 2
     layers.append(nn.Flatten())
     inputs = channels * size * size
     for width in (1024, 1024, 512) if input_shape[1] < 64 else (512, 512, 512):
         layers += [nn.Linear(inputs, width), nn.ReLU()]
-        layers += [nn.Dropout(0.5)] if everywhere else []
+        layers += [Dropout(0.5)] if everywhere else []
         inputs = width
-    layers += [] if everywhere else [nn.Dropout(0.3)]
+    layers += [] if everywhere else [Dropout(0.3)]
     layers += [nn.Linear(inputs, recipe.latent), *_end(recipe, 0.5)]
     return _finish(layers, recipe)
 
@@ -174,7 +182,7 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     width = 32 if size < 64 else 16
     layers: list[nn.Module] = []
     for kernel, dropout in zip(_kernels(size)[:2], (0.2, 0.5), strict=True):
-        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU(), Dropout(dropout)]
         layers += [nn.MaxPool2d(2)]
         channels, size = width, (size - kernel + 1) // 2
     layers += [nn.Flatten(), nn.Linear(width * size * size, recipe.latent), *_end(recipe)]
@@ -185,7 +193,7 @@ def _head(inputs: int, hidden: tuple[int, int], classes: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(inputs, hidden[0]),
         nn.ReLU(),
-        nn.Dropout(0.5),
+        Dropout(0.5),
         nn.Linear(hidden[0], hidden[1]),
         nn.ReLU(),
         nn.Linear(hidden[1], classes),

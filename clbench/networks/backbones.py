@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from clbench.networks.dropout import Dropout
+
 
 class Backbone(nn.Module):
     """A network without a head."""
@@ -51,14 +53,14 @@ class AlexNet(Backbone):
             layers += [
                 nn.Conv2d(channels, width, kernel),
                 nn.ReLU(),
-                nn.Dropout(dropout),
+                Dropout(dropout),
                 nn.MaxPool2d(2),
             ]
             channels, size = width, (size - kernel + 1) // 2
         layers.append(nn.Flatten())
         inputs = channels * size * size
         for _ in range(2):
-            layers += [nn.Linear(inputs, self.features), nn.ReLU(), nn.Dropout(0.5)]
+            layers += [nn.Linear(inputs, self.features), nn.ReLU(), Dropout(0.5)]
             inputs = self.features
         self.layers = nn.Sequential(*layers)
 

@@ -27,9 +27,7 @@ def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tens
     model.eval()
     sums = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     plain = all(
-        isinstance(m, nn.Linear | nn.Conv2d) and getattr(m, "groups", 1) == 1
-        for m in model.modules()
-        if any(True for _ in m.parameters(recurse=False))
+        _is_plain(m) for m in model.modules() if any(True for _ in m.parameters(recurse=False))
     )
     squares = _layerwise if plain else _by_vmap
     seen = 0
@@ -43,12 +41,21 @@ def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tens
     return {name: total / seen for name, total in sums.items()}
 
 
+def _is_plain(module: nn.Module) -> bool:
+    """Whether the formulas of `_layerwise` hold for the layer."""
+    if isinstance(module, nn.Conv2d):
+        padded = isinstance(module.padding, str) or module.padding_mode != "zeros"
+        return module.groups == 1 and not padded
+    return isinstance(module, nn.Linear)
+
+
 def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]) -> None:
     calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
 
-    def remember(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+    def remember(name: str) -> Callable[[nn.Module, Any, Tensor], Tensor]:
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
             calls.append((name, module, inputs[0].detach(), output))
+            return output.clone()  # what follows may work in place, like nn.ReLU(inplace=True)
 
         return hook
 
@@ -60,9 +67,11 @@ def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str
     finally:
         for handle in handles:
             handle.remove()
-    if len({name for name, *_ in calls}) != len(calls):  # a layer used twice: gradients add up
+    twice = len({name for name, *_ in calls}) != len(calls)  # then its gradients add up
+    if twice or any(isinstance(m, nn.Linear) and a.dim() != 2 for _, m, a, _ in calls):
         _by_vmap(model, x, y, task, sums)
         return
+    calls = [call for call in calls if call[-1].requires_grad]  # not below frozen layers
     gradients = torch.autograd.grad(loss, [output for *_, output in calls])
     for (name, module, a, _), g in zip(calls, gradients, strict=True):
         if isinstance(module, nn.Linear):

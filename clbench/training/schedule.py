@@ -56,11 +56,12 @@ class PlateauSchedule(SupervisedPlugin):
                 "seconds": time.perf_counter() - self._started,
             }
         )
-        if not math.isfinite(self.curve[-1]["loss"]):
-            raise FloatingPointError(
-                f"the training loss is {self.curve[-1]['loss']} in epoch {len(self.curve)} of task "
-                f"{strategy.experience.current_experience + 1}: lower the learning rate (--lr)"
-            )
+        for what, loss in (("training", self.curve[-1]["loss"]), ("validation", valid_loss)):
+            if not math.isfinite(loss):
+                raise FloatingPointError(
+                    f"the {what} loss is {loss} in epoch {len(self.curve)} of task "
+                    f"{strategy.experience.current_experience + 1}: lower the learning rate (--lr)"
+                )
         self.on_epoch(self.curve[-1])
         if valid_loss < self._best_loss:
             self._best_loss, self._bad_epochs = valid_loss, 0

@@ -58,6 +58,7 @@ def test_download_then_open(make, target, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_module, "downloads", lambda name: files)
     (target / "MNIST/raw").mkdir(parents=True)
     shutil.copy(folder / "t10k-images-idx3-ubyte.gz", target / "MNIST/raw")  # an earlier attempt
+    (folder / "t10k-images-idx3-ubyte.gz").unlink()  # so that fetching it again would fail
     data = prepare("mnist", target, tmp_path / "cache", accept=True)
     assert len(data.parts["train"].labels) == 20
     assert len(list((target / "MNIST/raw").iterdir())) == 4

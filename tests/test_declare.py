@@ -1,0 +1,189 @@
+"""What is read of a method's file without importing it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clbench.declare import read
+from clbench.errors import UserError
+
+HEAD = "from clbench import *\n\n\nclass Mine(Method):\n"
+BODY = '''"""What it does.
+
+    More of it."""
+
+    title = "Mine!"
+    version = 3
+    tuned = {"split-mnist-5k": {"a": 2}}
+    helper = open
+
+    a: PositiveInt = 4
+    """how many
+    of them"""
+    b: float = 0.5
+    c: bool = False
+    d: Literal["x", "y"] = "x"
+    e: Fraction | None = None
+    f: str = "text"
+    g: NonNegativeInt = 0
+    h: clbench.PositiveFloat = 1
+'''
+
+
+@pytest.fixture
+def mine(method_file: Callable[..., Path]) -> Callable[[str], Path]:
+    return lambda body: method_file("mine", HEAD + "    " + body)
+
+
+def test_fields_meta_and_docs_are_read(mine: Callable[[str], Path]) -> None:
+    d = read(mine(BODY), "method")
+    assert (d.name, d.class_name, d.title, d.version) == ("mine", "Mine", "Mine!", 3)
+    assert d.doc.startswith("What it does.")
+    assert d.meta["tuned"] == {"split-mnist-5k": {"a": 2}}
+    assert "helper" not in d.meta
+    defaults = {"a": 4, "b": 0.5, "c": False, "d": "x", "e": None, "f": "text", "g": 0, "h": 1.0}
+    assert d.defaults == defaults
+    assert type(d.defaults["h"]) is float
+    assert d.fields["a"].doc == "how many of them"
+    assert d.fields["a"].expected == "a whole number of at least 1"
+    assert d.fields["e"].expected == "a number of at least 0 and at most 1 or none"
+    assert d.fields["h"].expected == "a number above 0"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("a", "7", 7),
+        ("b", "1e-3", 1e-3),
+        ("b", "-2", -2.0),
+        ("c", "yes", True),
+        ("c", "OFF", False),
+        ("d", "y", "y"),
+        ("e", "none", None),
+        ("e", "1", 1.0),
+        ("f", "none", "none"),
+        ("g", "0", 0),
+    ],
+)
+def test_text_becomes_a_typed_value(
+    mine: Callable[[str], Path], key: str, text: str, value: object
+) -> None:
+    got = read(mine(BODY), "method").values({key: text})[key]
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("a", "0"),
+        ("a", "2.5"),
+        ("a", "many"),
+        ("a", "none"),
+        ("b", "nan"),
+        ("b", "inf"),
+        ("b", ""),
+        ("c", "maybe"),
+        ("d", "z"),
+        ("e", "1.01"),
+        ("e", "-0.1"),
+        ("g", "-1"),
+        ("h", "0"),
+    ],
+)
+def test_a_wrong_value_is_quoted_with_what_is_allowed(
+    mine: Callable[[str], Path], key: str, text: str
+) -> None:
+    d = read(mine(BODY), "method")
+    with pytest.raises(UserError) as error:
+        d.values({key: text})
+    assert f"mine: {key}={text} is not {d.fields[key].expected}." == str(error.value)
+
+
+def test_a_huge_whole_number_is_a_value_like_any_other(mine: Callable[[str], Path]) -> None:
+    assert read(mine(BODY), "method").values({"a": "9" * 400})["a"] == int("9" * 400)
+
+
+def test_an_unknown_parameter_gets_a_suggestion(mine: Callable[[str], Path]) -> None:
+    with pytest.raises(UserError, match="Unknown parameter of mine 'alpha'"):
+        read(mine(BODY), "method").values({"alpha": "1"})
+    d = read(mine("strength: float = 1.0"), "method")
+    with pytest.raises(UserError, match="Did you mean 'strength'"):
+        d.values({"strenght": "1"})
+    with pytest.raises(UserError, match="It has none"):
+        read(mine("pass"), "method").values({"x": "1"})
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("a: PositiveInt = 0", "mine.py:5: a=0 is not a whole number of at least 1"),
+        ("a: float", "needs a default that is a plain value"),
+        ("a: float = max(1, 2)", "needs a default that is a plain value"),
+        ("a: list = []", "the type of a must be one of int, float"),
+        ("a: Literal['x'] = 'y'", "is not one of x"),
+        ("version = '2'", "version must be a plain int"),
+        ("protocol = dict(lr=1)", "protocol must be a plain dict, written out"),
+        ("title = 'A' + 'B'", "title must be a plain str"),
+        ("name = 'Bad Name'", "'Bad Name' cannot be the name of a method"),
+        ("x: int = (", "is not valid Python: line"),
+    ],
+)
+def test_a_wrong_declaration_says_where_and_what(
+    mine: Callable[[str], Path], body: str, words: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        read(mine(body), "method")
+    assert words in str(error.value)
+    assert "mine.py" in str(error.value)
+
+
+def test_a_file_holds_one_class_of_its_kind(method_file: Callable[..., Path]) -> None:
+    two = method_file("two", "class A(Method): pass\nclass B(Method): pass\n")
+    with pytest.raises(UserError, match="one class derived from Method; found A, B"):
+        read(two, "method")
+    with pytest.raises(UserError, match="one class derived from Benchmark; found none"):
+        read(two, "benchmark")
+    helper = method_file("helper", "class _Base(Method): x: int = 1\nclass A(_Base): pass\n")
+    d = read(helper, "method")
+    assert (d.class_name, d.defaults) == ("A", {"x": 1})
+
+
+def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no file"):
+        read(tmp_path / "nowhere.py", "method")
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="cannot be read"):
+        read(tmp_path / "bytes.py", "method")
+
+
+def test_fields_are_inherited_across_files(method_file: Callable[..., Path]) -> None:
+    method_file("base", HEAD + '    title = "Base"\n    a: int = 1\n    b: int = 1\n')
+    child = method_file(
+        "child", "from .base import Mine as Other\n\nclass Child(Other):\n    b: int = 2\n"
+    )
+    d = read(child, "method")
+    assert (d.name, d.title, d.defaults) == ("child", "Base", {"a": 1, "b": 2})
+
+
+def test_a_method_may_derive_from_one_of_clbench(method_file: Callable[..., Path]) -> None:
+    child = method_file(
+        "stronger",
+        "from clbench.methods.ewc import EWC\n\nclass EWC(EWC):\n    strength: float = 9.0\n",
+    )
+    d = read(child, "method")
+    assert (d.name, d.title, d.defaults) == ("stronger", "EWC", {"strength": 9.0})
+
+
+def test_a_class_may_have_the_name_of_its_base(mine: Callable[[str], Path]) -> None:
+    path = mine("pass")
+    path.write_text("from clbench import Method\n\nclass Method(Method):\n    x: int = 1\n")
+    assert read(path, "method").defaults == {"x": 1}
+
+
+def test_a_default_changed_without_its_type_is_refused(method_file: Callable[..., Path]) -> None:
+    """A dataclass would ignore it silently."""
+    path = method_file("child", "class _A(Method): x: int = 1\nclass B(_A): x = 2\n")
+    with pytest.raises(UserError, match="x is a parameter"):
+        read(path, "method")
