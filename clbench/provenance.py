@@ -29,7 +29,7 @@ def git_state() -> dict[str, Any]:
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
-        command = ["git", "-C", str(folder), *words]
+        command = ["git", "--no-optional-locks", "-C", str(folder), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:

@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import io
 import json
+import resource
 import sys
 import time
 import traceback
@@ -141,6 +142,7 @@ def _learn_all(
         record["seconds"]["train"].append(learned - started)
         record["seconds"]["eval"].append(ended - learned)
         record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
+        record["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         record["done"] = k + 1
         record["finished"] = _now()
         if k + 1 == tasks:
@@ -212,6 +214,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:
         "diagnostics": [],
         "memory": {"architecture": 0, "replay": 0, "auxiliary": 0},
         "seconds": {"total": 0.0, "train": [], "eval": []},
+        "peak_memory": 0,
         "data": {name: {"sha256": d.sha256, "note": d.note} for name, d in datasets.items()},
         "provenance": provenance(),
         "started": _now(),

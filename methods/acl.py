@@ -17,15 +17,31 @@ weight means the same for every batch and width; it is taken on the current task
 Algorithm 1.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from clbench.declare import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from clbench.method import Method
 from clbench.networks.acl import ACLNet, Recipe
-from clbench.stream import Stream
+from clbench.stream import Split, Stream
 from clbench.training import Strategy
 
 from ._acl_plugin import ACLPlugin, ACLSettings
+
+# The rows of the paper's ablation table, in its order, as `--methods` takes them. RB is one sample
+# per class; each row leaves out what its line does not name.
+ABLATION = {
+    "S": "acl[preset=paper,private=false,discriminator=false,diff=0,per_class=0]",
+    "P": "acl[preset=paper,shared=false,discriminator=false,diff=0,per_class=0]",
+    "S, D": "acl[preset=paper,private=false,diff=0,per_class=0]",
+    "S, P, L_diff": "acl[preset=paper,discriminator=false,per_class=0]",
+    "S, P": "acl[preset=paper,discriminator=false,diff=0,per_class=0]",
+    "S, P, RB": "acl[preset=paper,discriminator=false,diff=0,per_class=1]",
+    "S, P, L_diff, RB": "acl[preset=paper,discriminator=false,per_class=1]",
+    "S, P, D": "acl[preset=paper,diff=0,per_class=0]",
+    "S, P, D, L_diff": "acl[preset=paper,per_class=0]",
+    "S, P, D, RB": "acl[preset=paper,diff=0,per_class=1]",
+    "S, P, D, L_diff, RB": "acl[preset=paper,per_class=1]",
+}
 
 
 class ACL(Method):
@@ -61,8 +77,8 @@ class ACL(Method):
     """replayed samples a batch; none means as many as new ones"""
     shared_rate: NonNegativeFloat = 1.0
     """learning rate of S after the first task, as a multiple of the others'"""
-    features: Literal["relu", "norm"] = "norm"
-    """what z_S and z_P end in: ReLU, or a layer norm without parameters"""
+    features: Literal["relu", "norm", "relu-norm"] = "norm"
+    """what z_S and z_P end in: ReLU, a layer norm without parameters, or both"""
     he_init: bool = True
     """S starts from He's initialisation"""
     shared_dropout: Literal["layers", "once"] = "once"
@@ -87,6 +103,8 @@ class ACL(Method):
     """which P replayed samples go through"""
     replay_labels: Literal["true", "random"] = "true"
     """labels of replayed samples"""
+    inputs: Literal["scaled", "unscaled", "raw"] = "scaled"
+    """gray pixels: in [0, 1], then by mean and std; 0 to 255, then by mean and std; 0 to 255"""
     valid_total: bool = False
     """choose the epoch by the total loss on validation data, not by L_task"""
 
@@ -139,7 +157,8 @@ class ACL(Method):
                 "weight_decay": 0.01,
                 "lr_min": 1e-6,
             },
-            "split-mnist": {"shared_steps": 20, "batch_size": 32},
+            "split-mnist": {"shared_steps": 20, "batch_size": 32, "inputs": "unscaled"},
+            "permuted-mnist": {"inputs": "raw"},
             "split-cifar100": {"diff": 0.1, "d_lr": 1e-3, "lr": 0.01},
             "split-miniimagenet": {
                 "diff": 0.1,
@@ -153,6 +172,10 @@ class ACL(Method):
     }
 
     def build(self, stream: Stream) -> Strategy:
+        return Strategy(stream=stream, **self.parts(stream))
+
+    def parts(self, stream: Stream) -> dict[str, Any]:
+        """The network and the plugin."""
         recipe = Recipe(
             latent=self.latent,
             head=(self.head1, self.head2),
@@ -161,6 +184,7 @@ class ACL(Method):
             features=self.features,
             he_init=self.he_init,
             shared_dropout=self.shared_dropout,
+            scale=self._scale(stream.tasks[0].test),
             branch_drop=self.branch_drop,
         )
         settings = ACLSettings(
@@ -184,4 +208,18 @@ class ACL(Method):
         )
         model = ACLNet(stream.input_shape, stream.classes, recipe)
         plugin = ACLPlugin(len(stream), self.latent, settings)
-        return Strategy(model=model, stream=stream, plugins=[plugin])
+        return {"model": model, "plugins": [plugin]}
+
+    def refuses(self, stream: Stream) -> str:
+        if not (self.shared or self.private):
+            return "shared=false and private=false leave no network."
+        if self.inputs != "scaled" and stream.input_shape[0] != 1:
+            return f"inputs={self.inputs} is for gray images."
+        return ""
+
+    def _scale(self, split: Split) -> tuple[float, float]:
+        """What undoes the stream's scaling of gray images, (v / 255 - mean) / std, if it must."""
+        mean, std = split.mean[0], split.std[0]
+        if self.inputs == "raw":
+            return 255 * std, 255 * mean
+        return (255.0, 254 * mean / std) if self.inputs == "unscaled" else (1.0, 0.0)

@@ -1,5 +1,6 @@
 """What tests share: a small stream, files of methods and benchmarks, and the command line."""
 
+import os
 import shlex
 import sys
 import textwrap
@@ -57,6 +58,13 @@ class {name}(Method):
     def build(self, stream):
         return Strategy(model=ordinary(stream), stream=stream)
 '''
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # two test processes with two threads each on two cores are several times slower
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # raised while Avalanche is imported, by a package that one of its packages needs
+    config.addinivalue_line("filterwarnings", "ignore:JAXopt is no longer:DeprecationWarning")
 
 
 @dataclass(frozen=True)

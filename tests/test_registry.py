@@ -97,7 +97,7 @@ def test_two_methods_of_one_name_are_an_error(method_file: Callable[..., Path]) 
 def test_a_file_with_a_syntax_error_and_one_that_does_not_import(
     method_file: Callable[..., Path],
 ) -> None:
-    with pytest.raises(UserError, match="wrong.py is not valid Python: line 2"):
+    with pytest.raises(UserError, match=r"wrong\.py is not valid Python: line 2"):
         select("method", str(method_file("wrong", "\nclass (")))
     for name, line in {"a": "import no_such_module", "b": "1 / 0", "c": "raise SystemExit"}.items():
         path = method_file(name, f"{line}\nclass X(Method): pass\n")

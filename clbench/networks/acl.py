@@ -31,12 +31,14 @@ class Recipe:
     """the P^k are there (ablation)"""
     features: str = "relu"
     """`relu`: z ends in ReLU (S: and dropout), as published; `norm`: in a layer norm without
-    parameters, so that neither branch can die or drown the other."""
+    parameters, so that neither branch can die or drown the other; `relu-norm`: in both."""
     he_init: bool = False
     """S starts from He's initialisation instead of torch's default, under which its seven layers
     pass almost no signal."""
     shared_dropout: str = "layers"
     """`layers`: after every layer of S, as published; `once`: 0.3 before its last layer."""
+    scale: tuple[float, float] = (1.0, 0.0)
+    """Inputs x become scale[0] * x + scale[1] first (the public code did not scale MNIST)."""
     branch_drop: float = 0.0
     """Chance that a sample loses z_S while training, and as much that it loses z_P."""
 
@@ -71,6 +73,8 @@ class ACLNet(TaskNet):
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off."""
+        if self.recipe.scale != (1.0, 0.0):
+            x = x * self.recipe.scale[0] + self.recipe.scale[1]
         none = x.new_zeros(len(x), 0)
         z_s = self.shared(x) if self.shared is not None else none
         if not len(self.private):
@@ -120,8 +124,9 @@ class Discriminator(nn.Module):
 
 
 def _end(recipe: Recipe, dropout: float = 0.0) -> list[nn.Module]:
-    if recipe.features == "norm":
-        return [nn.LayerNorm(recipe.latent, elementwise_affine=False)]
+    norm = nn.LayerNorm(recipe.latent, elementwise_affine=False)
+    if recipe.features != "relu":
+        return [norm] if recipe.features == "norm" else [nn.ReLU(), norm]
     return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
 
 

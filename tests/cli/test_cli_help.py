@@ -1,0 +1,107 @@
+"""Examples in the help and commands in the README: each one runs."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from clbench.cli import cli
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def helps(command: Any, name: str, above: Any = None) -> Iterator[tuple[str, str]]:
+    """The help of a command and of all below it, by `clbench ...`."""
+    context = command.context_class(
+        command, parent=above, info_name=name, **command.context_settings
+    )
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            yield from helps(command.get_command(context, below), below, context)
+
+
+HELP = dict(helps(cli, "clbench"))
+
+
+def examples(text: str) -> list[str]:
+    """The lines below `Examples:` to the end of the block."""
+    block = text.partition("Examples:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in block.splitlines()]
+
+
+def readme_commands() -> list[str]:
+    """Lines that begin with `clbench` in the README's `sh` blocks."""
+    text = README.read_text(encoding="utf-8").replace("\\\n", " ")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("clbench ")]
+
+
+@pytest.mark.parametrize("path", HELP)
+def test_every_help_has_examples(path: str) -> None:
+    found = examples(HELP[path])
+    assert found, f"{path} --help has no examples"
+    assert all(line.startswith("clbench ") for line in found)
+    if path.count(" ") and not path.startswith("clbench data"):  # a group goes on with its commands
+        assert HELP[path].rstrip().endswith(found[-1])
+
+
+@pytest.mark.parametrize("path", HELP)
+def test_help_comes_by_h_and_help(path: str, clbench: Callable[..., Any]) -> None:
+    for flag in ("-h", "--help"):
+        result = clbench(f"{path.removeprefix('clbench').strip()} {flag}")
+        assert result.code == 0
+        assert result.out.startswith(f"Usage: {path}")
+
+
+@pytest.fixture
+def ready(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    clbench: Callable[..., Any],
+    cell: Callable[..., Any],
+) -> Callable[[str], None]:
+    """Run one command in a folder with some results and a method of one's own.
+
+    What trains for long is planned with --dry-run; what downloads is left out.
+    """
+    from clbench.runner import run
+    from clbench.store import Place
+
+    monkeypatch.chdir(tmp_path)
+    place = Place(Path("results"), tmp_path)
+    ids = [run(cell(m), place)["id"] for m in ("ewc", "finetune", "er-res")]
+    assert clbench("new method mymethod").code == 0
+
+    def go(line: str) -> None:
+        words = shlex.split(line, comments=True)[1:]
+        words = [ids[0][:6] if re.fullmatch("[0-9a-f]{6,12}", word) else word for word in words]
+        if words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]:
+            return
+        for word in words:
+            for name in re.findall(r"\./(\w+)\.py", word):
+                if not Path(f"{name}.py").exists():
+                    assert clbench(f"new method {name}").code == 0
+            if word.endswith(".toml"):
+                assert Path(word).exists() or Path(word).write_text("seeds = 2\n")
+        if words[0] == "run":
+            words.append("--dry-run")
+        result = clbench(*words)
+        assert result.code == 0, result.err
+        assert result.out
+
+    return go
+
+
+# each once, whether in the README, in a help text or in both
+LINES = list(dict.fromkeys([*readme_commands(), *(e for h in HELP.values() for e in examples(h))]))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_example_runs(line: str, ready: Callable[[str], None]) -> None:
+    ready(line)

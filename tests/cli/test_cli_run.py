@@ -1,0 +1,232 @@
+"""`clbench run`: the grid, failures, repeats, re-runs, configuration files, dry runs."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clbench.store import Place, Store
+
+
+@pytest.fixture
+def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def records(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    found, problems = Store(out).records()
+    assert problems == []
+    return {(r["labels"]["method"], r["spec"]["seed"]): r for r in found}
+
+
+def test_the_same_command_again_trains_nothing_and_prints_the_same(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    command = "run --methods finetune,er-res --benchmarks ./tiny.py --seeds 2 --workers 2"
+    first = clbench(command)
+    assert first.code == 0
+    assert re.search(r"finetune\s+\d+\.\d\d ± ", first.out)
+    assert "Records: results/records" in first.out
+    assert "[4/4]" in first.err
+    before = {p: p.stat().st_mtime_ns for p in (here / "results" / "records").iterdir()}
+    assert len(before) == 4
+    second = clbench(command)
+    assert (second.code, second.out, second.err) == (0, first.out, "")
+    assert {p: p.stat().st_mtime_ns for p in (here / "results" / "records").iterdir()} == before
+
+
+def test_any_number_of_workers_and_this_process_give_the_same_numbers(
+    here: Path, clbench: Callable[..., Any], cell: Callable[..., Any]
+) -> None:
+    from clbench.runner import run
+
+    methods = ["ewc", "agem", "er-res", "joint"]
+    command = f"run --methods {','.join(methods)} --benchmarks ./tiny.py --seeds 3,"
+    assert clbench(f"{command} --workers 1 --out one").code == 0
+    assert clbench(f"{command} --workers 2 --out two").code == 0
+    one, two = records(here / "one"), records(here / "two")
+    for method in methods:
+        alone = run(cell(method, 3), Place(here / "alone", here))
+        assert one[method, 3]["R"] == two[method, 3]["R"] == alone["R"]
+        losses = [
+            [(e["loss"], e["valid_loss"]) for e in r["curve"]]
+            for r in (one[method, 3], two[method, 3], alone)
+        ]
+        assert losses[0] == losses[1] == losses[2]
+        assert one[method, 3]["id"] == alone["id"]
+
+
+FAILS = """
+from clbench import Method, Strategy, ordinary
+
+class Failing(Strategy):
+    def learn(self, k):
+        if k == 1:
+            raise RuntimeError("task two is too hard")
+        return super().learn(k)
+
+class {name}(Method):
+    title = "Fails"
+    family = "reference"
+
+    def build(self, stream):
+        return Failing(model=ordinary(stream), stream=stream)
+"""
+
+
+def test_a_failed_run_is_kept_as_failed_and_the_others_go_on(
+    here: Path, clbench: Callable[..., Any], method_file: Callable[..., Path]
+) -> None:
+    method_file("fails", FAILS)
+    command = "run --methods ./fails.py,finetune --benchmarks ./tiny.py --workers 1 --out out"
+    result = clbench(command)
+    assert result.code == 1
+    assert "tiny fails seed 0: failed: RuntimeError: task two is too hard" in result.err
+    assert "1 of 2 runs have no result" in result.err
+    assert re.search(r"finetune\s+\d", result.out)
+    failed = records(here / "out")["fails", 0]
+    assert (failed["status"], failed["done"]) == ("failed", 1)
+    assert "in learn" in failed["failure"]["traceback"]
+    assert records(here / "out")["finetune", 0]["status"] == "done"
+    shown = clbench(f"show {failed['id']} --out out")
+    assert "RuntimeError: task two is too hard" in shown.out
+    assert (
+        "1: failed" in clbench("status --out out").out
+        or "failed 1/3" in clbench("status --out out").out
+    )
+
+    again = clbench(command)  # a failed run is not tried again unless asked for
+    assert again.code == 1
+    assert "failed earlier: RuntimeError" in again.err
+    assert "--rerun failed" in again.err
+    assert records(here / "out")["fails", 0] == failed
+
+    method_file("fails", FAILS.replace("k == 1", "False"))
+    rerun = clbench(f"{command} --rerun failed")
+    assert rerun.code == 0
+    assert records(here / "out")["fails", 0]["status"] == "done"
+    replaced = here / "out" / "replaced" / f"{failed['id']}.json"
+    assert json.loads(replaced.read_text()) == failed
+
+
+def test_a_loss_that_is_no_number_exits_1(here: Path, clbench: Callable[..., Any]) -> None:
+    result = clbench("run --methods finetune --benchmarks ./tiny.py --lr 1e30 --workers 1")
+    assert result.code == 1
+    assert "failed: FloatingPointError" in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_changed_method_is_stale_and_trained_again_if_asked(
+    here: Path, clbench: Callable[..., Any], method_file: Callable[..., Path]
+) -> None:
+    path = method_file("mine")
+    command = "run --methods ./mine.py --benchmarks ./tiny.py --workers 1"
+    assert clbench(command).code == 0
+    path.write_text(path.read_text() + "\n# changed\n")
+    stale = clbench(command)
+    assert stale.code == 0
+    assert "made by another version" in stale.err
+    assert "stale" in clbench(f"{command} --dry-run").out
+    assert clbench(f"{command} --rerun stale").code == 0
+    assert clbench(command).err == ""
+
+
+def test_a_dry_run_shows_the_plan_and_leaves_no_trace(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    result = clbench("run --methods 'ewc[strength=500],@memory' --seeds 0,7 --dry-run")
+    assert result.code == 0
+    lines = [line for line in result.out.splitlines() if line.startswith("split-mnist-5k")]
+    assert len(lines) >= 6
+    assert all(line.split()[4:6] == ["missing", "train"] for line in lines)
+    assert "ewc[strength=500]" in result.out
+    assert f"{len(lines)} of {len(lines)} runs to train" in result.out
+    assert not (here / "results").exists()
+
+
+def test_a_dry_run_knows_what_is_done_and_estimates(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    assert clbench("run --methods finetune --benchmarks ./tiny.py --workers 1").code == 0
+    plan = clbench("run --methods finetune --benchmarks ./tiny.py --seeds 2 --dry-run --workers 1")
+    done, missing = [line for line in plan.out.splitlines() if line.startswith("tiny")]
+    assert done.split()[4] == "done"
+    assert missing.split()[4:6] == ["missing", "train"]
+    assert "1 of 2 runs to train: about" in plan.out
+    assert "?" not in missing
+
+
+CONFIG = """
+methods = ["ewc[strength=500]", "er-res"]
+benchmarks = "./tiny.py"
+seeds = [7]
+epochs = 1
+lr_min = 0.001
+out = "from-config"
+dry-run = true
+"""
+
+
+def test_a_config_file_is_the_same_as_its_flags(here: Path, clbench: Callable[..., Any]) -> None:
+    (here / "grid.toml").write_text(CONFIG)
+    config = clbench("run --config grid.toml")
+    flags = clbench(
+        "run --methods 'ewc[strength=500],er-res' --benchmarks ./tiny.py --seeds 7, --epochs 1 "
+        "--lr-min 0.001 --out from-config --dry-run"
+    )
+    assert config.code == flags.code == 0
+    assert config.out == flags.out
+    assert clbench("run --config grid.toml").out == config.out
+    ids = re.findall(r"\b[0-9a-f]{12}\b", config.out)
+    assert len(ids) == 2
+
+
+def test_a_flag_beats_the_config_file_wherever_it_stands(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    (here / "grid.toml").write_text(CONFIG)
+    before = clbench("run --seeds 2 --config grid.toml")
+    after = clbench("run --config grid.toml --seeds 2")
+    assert before.out == after.out
+    assert "4 of 4 runs" in before.out
+
+
+@pytest.mark.parametrize(("seeds", "count"), [("3", 3), ('"0,4"', 2), ("[5]", 1), ("[1, 2, 2]", 2)])
+def test_seeds_in_a_config_file(
+    here: Path, clbench: Callable[..., Any], seeds: str, count: int
+) -> None:
+    (here / "grid.toml").write_text(f'methods = "ewc"\nseeds = {seeds}\ndry-run = true\n')
+    assert f"{count} of {count} runs" in clbench("run --config grid.toml").out
+
+
+def test_what_another_process_trains_is_waited_for(
+    here: Path, clbench: Callable[..., Any], cell: Callable[..., Any]
+) -> None:
+    """The lock is let go after a moment; then the run is trained here."""
+    import threading
+
+    store = Store(here / "results")
+    store.prepare()
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.lock(cell().id) as mine:
+            assert mine
+            held.set()
+            release.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(60)
+    dry = clbench("run --methods finetune --benchmarks ./tiny.py --dry-run")
+    assert "running" in dry.out
+    assert "1 in their first task" in clbench("status").out
+    threading.Timer(1.0, release.set).start()
+    result = clbench("run --methods finetune --benchmarks ./tiny.py --workers 1")
+    holder.join()
+    assert result.code == 0
+    assert records(here / "results")["finetune", 0]["status"] == "done"

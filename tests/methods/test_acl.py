@@ -1,0 +1,369 @@
+"""ACL: its losses against values computed by hand, its parts, its memory, and where it runs."""
+
+import gzip
+import io
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from clbench.methods._acl_plugin import (
+    ACLPlugin,
+    ACLSettings,
+    ReverseGradient,
+    correlation_loss,
+    cosine_loss,
+)
+from clbench.methods.acl import ABLATION, ACL
+from torch import nn
+
+from clbench.conformance import small_stream
+from clbench.networks.acl import ACLNet, Discriminator, Recipe
+from clbench.registry import select
+from clbench.seeding import seed_everything
+
+SHAPE = (1, 28, 28)
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+# ---- sizes ----
+
+
+@pytest.mark.parametrize(
+    ("shape", "classes", "latent", "head", "per_task", "total"),
+    [
+        (SHAPE, [2] * 5, 64, (28, 14), 54_288, 420_079),
+        (SHAPE, [10] * 20, 64, (28, 28), 54_954, 1_247_719),
+        (SHAPE, [10] * 30, 64, (28, 28), 54_954, 1_797_259),
+        (SHAPE, [10] * 40, 64, (28, 28), 54_954, 2_346_799),
+        ((3, 32, 32), [5] * 20, 128, (32, 16), 167_237, 6_242_724),
+        ((3, 84, 84), [5] * 20, 256, (128, 64), 1_017_317, 28_101_028),
+        ((3, 32, 32), [10] * 5, 130, (220, 110), 243_546, 4_116_740),
+    ],
+)
+@pytest.mark.parametrize("features", ["relu", "norm"])
+def test_parameters_are_those_of_the_paper(shape, classes, latent, head, per_task, total, features):
+    recipe = Recipe(latent, head, features=features, shared_dropout="once", he_init=True)
+    net = ACLNet(shape, classes, recipe)
+    assert parameters(net.private[0]) + parameters(net.heads[0]) == per_task
+    assert parameters(net) == total
+
+
+def test_presets_change_no_parameter_count():
+    counts = set()
+    for preset in ("balanced", "paper", "official"):
+        strategy = ACL(preset=preset).build(small_stream())
+        memory = strategy.memory()
+        counts.add(memory.architecture)
+        assert memory.auxiliary == 4 * parameters(Discriminator(64, len(small_stream()) + 1))
+    assert len(counts) == 1
+
+
+# ---- losses ----
+
+
+def test_reversal_turns_the_gradient_of_s_and_leaves_the_output():
+    z = torch.randn(4, 3, requires_grad=True)
+    (ReverseGradient.apply(z) * 2).sum().backward()
+    assert torch.equal(z.grad, torch.full((4, 3), -2.0))
+    assert torch.equal(ReverseGradient.apply(z), z)
+
+
+def adversarial_gradients(reversal: str) -> tuple[dict[str, torch.Tensor], ACLPlugin]:
+    """Gradients of S from L_adv alone."""
+    torch.manual_seed(0)
+    net = ACLNet(SHAPE, [2] * 3, Recipe())
+    settings = ACLSettings(task=0.0, adv=1.0, diff=0.0, reversal=reversal)
+    plugin = ACLPlugin(3, 64, settings)
+    x, tasks = torch.randn(8, *SHAPE), torch.full((8,), 1)
+    net.eval()  # no dropout, so that both calls see the same features
+    net.training = True
+    net(x, tasks)
+    strategy = SimpleNamespace(model=net, mb_task_id=tasks, mb_x=x)
+    plugin._total(strategy, torch.zeros(())).backward()
+    return {n: p.grad for n, p in net.shared.named_parameters()}, plugin
+
+
+def test_s_climbs_the_loss_that_d_descends_and_d_is_untouched():
+    reversed_, plugin = adversarial_gradients("always")
+    plain, _ = adversarial_gradients("never")
+    for name, gradient in plain.items():
+        assert gradient.abs().sum() > 0
+        assert torch.equal(reversed_[name], -gradient)
+    assert all(p.grad is None for p in plugin.discriminator.parameters())
+
+
+def test_public_code_has_no_reversal_without_the_difference_loss():
+    accident, _ = adversarial_gradients("with-diff")
+    plain, _ = adversarial_gradients("never")
+    assert all(torch.equal(accident[name], plain[name]) for name in plain)
+
+
+def test_difference_loss_by_hand():
+    a = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    b = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    # units (a, b) against (a, -a): correlations 1, -1, 0, 0, so the mean square is 1/2
+    z_s, z_p = torch.stack([a, b], 1), torch.stack([a, -a], 1)
+    torch.testing.assert_close(correlation_loss(z_s, z_p), torch.tensor(0.5))
+    # scale, shift, batch size and width do not matter
+    torch.testing.assert_close(correlation_loss(5 * z_s + 3, z_p - 7), torch.tensor(0.5))
+    torch.testing.assert_close(
+        correlation_loss(z_s.repeat(9, 1), z_p.repeat(9, 1)), torch.tensor(0.5)
+    )
+    torch.testing.assert_close(correlation_loss(z_s.repeat(1, 3), z_p), torch.tensor(0.5))
+
+
+def test_difference_loss_is_zero_for_orthogonal_and_for_constant_features():
+    a = torch.tensor([[1.0], [-1.0], [1.0], [-1.0]])
+    b = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
+    assert correlation_loss(a, b) == 0
+    constant = torch.ones(4, 1, requires_grad=True)
+    loss = correlation_loss(constant, b)
+    assert loss == 0
+    loss.backward()
+    assert torch.isfinite(constant.grad).all()
+
+
+def test_cosine_loss_by_hand():
+    z_s = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
+    z_p = torch.tensor([[1.0, 0.0], [4.0, 0.0]])
+    # cosines: 1, 1 for the first sample, 0, 0 for the second
+    torch.testing.assert_close(cosine_loss(z_s, z_p), torch.tensor(0.5), rtol=1e-5, atol=0)
+
+
+def test_d_learns_tasks_from_one_and_noise_as_zero():
+    plugin = ACLPlugin(tasks=3, latent=2, settings=ACLSettings(d_lr=1.0))
+    last = plugin.discriminator.layers[3]
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    tasks = torch.tensor([0, 2, 2, 2])
+    plugin._step_discriminator(torch.randn(4, 2), tasks)
+    # softmax of zeros is 1/4 each; real: label 1 once, label 3 three times; noise: label 0
+    real = torch.tensor([0.25, 0.25 - 0.25, 0.25, 0.25 - 0.75])
+    noise = torch.tensor([0.25 - 1, 0.25, 0.25, 0.25])
+    torch.testing.assert_close(last.bias, -(real + noise))
+
+
+# ---- training ----
+
+
+def learned(tasks: int = 3, **params: object):
+    stream = small_stream(epochs=2)
+    seed_everything(0, "init")
+    strategy = ACL(**params).build(stream)
+    for k in range(tasks):
+        seed_everything(0, "task", k)
+        strategy.learn(k)
+    return strategy
+
+
+def test_private_parts_and_heads_of_learned_tasks_do_not_move():
+    strategy = learned(tasks=1)
+    net = strategy.model
+    before = {
+        n: p.clone()
+        for part in (net.private[0], net.heads[0])
+        for n, p in part.named_parameters(prefix=str(id(part)))
+    }
+    shared = [p.clone() for p in net.shared.parameters()]
+    for k in (1, 2):
+        strategy.learn(k)
+    for part in (net.private[0], net.heads[0]):
+        for n, p in part.named_parameters(prefix=str(id(part))):
+            assert torch.equal(p, before[n])
+            assert all(p is not q for g in strategy.optimizer.param_groups for q in g["params"])
+    assert any(not torch.equal(p, q) for p, q in zip(net.shared.parameters(), shared, strict=True))
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_shared_rate_scales_the_whole_step_of_s(weight_decay):
+    torch.manual_seed(0)
+    net = ACLNet(SHAPE, [2] * 2, Recipe())
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0, weight_decay=weight_decay)
+    plugin = ACLPlugin(2, 64, ACLSettings(shared_rate=0.25))
+    plugin.done = [0]
+    p = next(net.shared.parameters())
+    old = p.detach().clone()
+    p.grad = gradient = torch.randn_like(p)
+    expected = old - 0.25 * (gradient + weight_decay * old)
+    plugin._scale_shared(SimpleNamespace(model=net, optimizer=optimizer))
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), expected)
+
+
+def test_a_frozen_s_is_a_fixed_function():
+    strategy = learned(tasks=1, shared_rate=0.0)
+    state = {n: p.clone() for n, p in strategy.model.shared.named_parameters()}
+    strategy.learn(1)
+    assert not strategy.model.train().shared.training
+    assert all(torch.equal(p, state[n]) for n, p in strategy.model.shared.named_parameters())
+
+
+def joined_batch(replay_private: str):
+    """The model's output on a batch with replayed samples of task 0, at task 1."""
+    strategy = learned(tasks=1, per_class=3, replay_private=replay_private, branch_drop=0.0)
+    strategy.model.eval()  # no dropout, so that passes can be compared
+    plugin = strategy.plugins[1]
+    plugin.k = 1
+    new = strategy.stream.tasks[1].train
+    strategy.mbatch = [new.inputs(slice(0, 6)), new.labels[:6], torch.ones(6, dtype=torch.long)]
+    plugin.before_training_iteration(strategy)
+    x, y, t = strategy.mbatch
+    return strategy.model, x, y, t
+
+
+def test_replayed_samples_go_through_their_own_private_part_and_head():
+    model, x, _, t = joined_batch("own")
+    assert t.tolist() == [1] * 6 + [0] * 6
+    with torch.no_grad():
+        out = model(x, t)
+        own = model.classify(model.shared(x[6:]), model.private[0](x[6:]), 0)
+    torch.testing.assert_close(out[6:, :2], own)
+    torch.testing.assert_close(model(x[6:], 0), own)  # the very function that is tested
+
+
+def test_public_code_replays_through_the_current_private_part():
+    model, x, _, t = joined_batch("current")
+    with torch.no_grad():
+        out = model(x, t)
+        own = model.classify(model.shared(x[6:]), model.private[0](x[6:]), 0)
+        current = model.classify(model.shared(x[6:]), model.private[1](x[6:]), 0)
+    torch.testing.assert_close(out[6:, :2], current)
+    assert not torch.allclose(out[6:, :2], own)
+
+
+def test_memory_holds_so_many_of_each_class_with_their_labels():
+    strategy = learned(tasks=2, per_class=3)
+    buffer = strategy.plugins[1].buffer
+    pairs = sorted(zip(buffer.t.tolist(), buffer.y.tolist(), strict=True))
+    assert pairs == sorted([(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)] * 3)
+    for x, y, t in zip(buffer.x, buffer.y, buffer.t, strict=True):
+        train = strategy.stream.tasks[int(t)].train
+        same = (train.inputs() == x).flatten(1).all(1)
+        assert train.labels[same].tolist() == [int(y)]
+    assert strategy.memory().replay == 15 * 784 * 4
+
+
+@pytest.mark.parametrize("row", list(ABLATION))
+def test_every_row_of_the_ablation_table_trains(row):
+    [(declaration, given)] = select("method", ABLATION[row])
+    presets = declaration.meta["presets"]["paper"]["*"]
+    values = {k: v for k, v in presets.items() if k in declaration.fields}
+    strategy = learned(tasks=2, **(values | given))
+    net, plugin = strategy.model, strategy.plugins[1]
+    parts = row.split(", ")
+    assert (net.shared is not None) == ("S" in parts)
+    assert (len(net.private) == 3) == ("P" in parts)
+    assert plugin.settings.discriminator == ("D" in parts)
+    assert (plugin.settings.diff > 0) == ("L_diff" in parts)
+    assert (len(plugin.buffer) > 0) == ("RB" in parts)
+    s, p = 148_639, 50_240
+    heads = sum(parameters(h) for h in net.heads)
+    assert parameters(net) == s * ("S" in parts) + 3 * p * ("P" in parts) + heads
+    assert net.heads[0][0].in_features == 64 * len({"S", "P"} & set(parts))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"per_class": 2},
+        {"shared_rate": 0.0},
+        {"shared_rate": 0.1, "per_class": 1},
+        {"fresh_discriminator": True, "shared_steps": 2, "two_passes": True, "valid_total": True},
+    ],
+    ids=str,
+)
+def test_resume_is_exact_with_d_its_optimizer_and_the_memory(params):
+    whole = learned(tasks=3, **params)
+    half = learned(tasks=1, **params)
+    file = io.BytesIO()
+    torch.save(half.state_dict(), file)
+    file.seek(0)
+    seed_everything(0, "init")
+    again = ACL(**params).build(small_stream(epochs=2))
+    again.load_state_dict(torch.load(file, weights_only=True))
+    for k in (1, 2):
+        seed_everything(0, "task", k)
+        again.learn(k)
+    for a, b in (
+        (whole.model, again.model),
+        (whole.plugins[1].discriminator, again.plugins[1].discriminator),
+    ):
+        for (name, p), q in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
+            assert torch.equal(p, q), name
+    assert torch.equal(whole.plugins[1].buffer.x, again.plugins[1].buffer.x)
+
+
+def test_diagnostics_tell_a_live_s_from_a_dead_one():
+    strategy = learned(tasks=3)
+    found = strategy.diagnostics()
+    assert set(found["without"]) == {"1", "2", "3"}
+    as_it_is = [strategy.accuracy(i) for i in range(3)]
+    assert [found["without"][str(i + 1)]["nothing"] for i in range(3)] == pytest.approx(as_it_is)
+    assert found["shared_spread"] > 0.1
+    assert found["shared_dead"] == 0
+    for p in strategy.model.shared.parameters():
+        nn.init.zeros_(p)
+    dead = strategy.diagnostics()
+    assert dead["shared_spread"] == 0
+    assert dead["shared_dead"] == 1
+    for row in dead["without"].values():
+        assert row["nothing"] == row["shared_shuffled"]
+
+
+# ---- in stock Avalanche ----
+
+
+def real_mnist() -> Path:
+    for folder in (os.environ.get("CLBENCH_DATA"), Path(__file__).parents[3] / "shared" / "data"):
+        if folder and (Path(folder) / "MNIST" / "raw").is_dir():
+            return Path(folder) / "MNIST" / "raw"
+    pytest.skip("no real MNIST: set CLBENCH_DATA to a folder that has it")
+
+
+def test_plugin_and_network_run_in_stock_naive_on_stock_split_mnist(tmp_path):
+    from avalanche.benchmarks.classic import SplitMNIST
+    from avalanche.training.plugins import EvaluationPlugin
+    from avalanche.training.supervised import Naive
+
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for packed in real_mnist().glob("*.gz"):
+        with gzip.open(packed) as source, (raw / packed.stem).open("wb") as target:
+            shutil.copyfileobj(source, target)
+    benchmark = SplitMNIST(5, return_task_id=True, dataset_root=tmp_path, seed=0)
+    torch.manual_seed(0)
+    net = ACLNet(SHAPE, [10] * 5, Recipe(features="norm", he_init=True))
+    plugin = ACLPlugin(5, 64, ACLSettings(per_class=1, shared_rate=0.1))
+    with pytest.warns(UserWarning, match="No loggers"):
+        evaluator = EvaluationPlugin()
+    strategy = Naive(
+        model=net,
+        optimizer=torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
+        train_mb_size=64,
+        train_epochs=1,
+        eval_mb_size=1000,
+        plugins=[plugin],
+        evaluator=evaluator,
+    )
+    every_20th = [range(0, len(e.dataset), 20) for e in benchmark.train_stream][:2]
+    small = [benchmark.train_stream[k].dataset.subset(rows) for k, rows in enumerate(every_20th)]
+    old = None
+    for experience, dataset in zip(benchmark.train_stream, small, strict=False):
+        experience._dataset = dataset
+        strategy.train(experience)
+        if old is None:
+            old = [p.clone() for p in net.private[0].parameters()]
+    assert all(torch.equal(p, q) for p, q in zip(net.private[0].parameters(), old, strict=True))
+    assert len(plugin.buffer) == 4
+    net.eval()
+    for experience in list(benchmark.test_stream)[:2]:
+        x, y, t = zip(*(experience.dataset[i] for i in range(300)), strict=True)
+        with torch.no_grad():
+            out = net(torch.stack(x), torch.tensor(t))
+        assert float((out.argmax(1) == torch.tensor(y)).float().mean()) > 0.8

@@ -1,0 +1,144 @@
+"""Memories of past samples."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from clbench.training.buffers import ClassBuffer, Reservoir
+
+
+def samples(start: int, n: int, task: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """n samples whose x, y and t can be told from their number."""
+    numbers = torch.arange(start, start + n)
+    return numbers.float().view(-1, 1), numbers % 7, torch.full_like(numbers, task)
+
+
+def test_a_reservoir_first_takes_all() -> None:
+    reservoir = Reservoir(5)
+    reservoir.offer(*samples(0, 3))
+    assert reservoir.x.flatten().tolist() == [0, 1, 2]
+    reservoir.offer(*samples(3, 2))
+    assert reservoir.x.flatten().tolist() == [0, 1, 2, 3, 4]
+    assert (len(reservoir), reservoir.offered) == (5, 5)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 20])
+def test_a_reservoir_is_algorithm_r(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as an independent few lines that are given the same draws."""
+    g = torch.Generator().manual_seed(3)
+    draws = torch.rand(20, generator=g, dtype=torch.float64)
+    expected: list[int] = []
+    for number in range(1, 21):
+        if len(expected) < 4:
+            expected.append(number - 1)
+        elif (slot := int(draws[number - 1] * number)) < 4:
+            expected[slot] = number - 1
+    used = 4  # the first four samples need no draw
+
+    def rand(n: int, dtype: torch.dtype) -> Tensor:
+        nonlocal used
+        used += n
+        return draws[used - n : used]
+
+    monkeypatch.setattr(torch, "rand", rand)
+    reservoir = Reservoir(4)
+    for start in range(0, 20, batch):
+        reservoir.offer(*samples(start, min(batch, 20 - start)))
+    assert reservoir.x.flatten().tolist() == expected
+    assert reservoir.offered == used == 20
+
+
+def test_labels_and_tasks_stay_with_their_sample() -> None:
+    torch.manual_seed(0)
+    reservoir = Reservoir(6)
+    for task, start in product(range(3), (0, 40)):
+        reservoir.offer(*samples(100 * task + start, 40, task))
+    numbers = reservoir.x.flatten().long()
+    assert torch.equal(reservoir.y, numbers % 7)
+    assert torch.equal(reservoir.t, numbers // 100)
+    assert len(set(numbers.tolist())) == 6
+
+
+def test_every_sample_ever_offered_is_kept_with_the_same_chance() -> None:
+    """30 samples in batches of 8, a reservoir of 6, 1500 times: each is kept 300 times of them."""
+    torch.manual_seed(1)
+    counts = torch.zeros(30)
+    for _ in range(1500):
+        reservoir = Reservoir(6)
+        for start in range(0, 30, 8):
+            reservoir.offer(*samples(start, min(8, 30 - start)))
+        counts[reservoir.x.flatten().long()] += 1
+    assert counts.sum() == 1500 * 6
+    chi_square = ((counts - 300) ** 2 / 300).sum() / (1 - 6 / 30)
+    assert chi_square < 58.3  # 29 degrees of freedom: exceeded once in a thousand
+
+
+def test_a_reservoir_goes_on_counting_after_it_was_saved() -> None:
+    one = Reservoir(4)
+    torch.manual_seed(0)
+    one.offer(*samples(0, 50))
+    two = Reservoir(4)
+    two.load_state_dict({k: v.clone() if isinstance(v, Tensor) else v
+                         for k, v in one.state_dict().items()})  # fmt: skip
+    for reservoir in (one, two):
+        torch.manual_seed(5)
+        reservoir.offer(*samples(50, 30))
+    assert one.offered == two.offered == 80
+    assert torch.equal(one.x, two.x)
+
+
+def test_the_buffer_keeps_its_own_copy() -> None:
+    x, y, t = samples(0, 2)
+    reservoir = Reservoir(2)
+    reservoir.offer(x, y, t)
+    x.zero_()
+    assert reservoir.x.flatten().tolist() == [0, 1]
+
+
+def test_draws_are_different_samples_of_the_buffer() -> None:
+    reservoir = Reservoir(10)
+    reservoir.offer(*samples(0, 10, task=3))
+    torch.manual_seed(0)
+    x, y, t = reservoir.draw(6)
+    assert len(set(x.flatten().tolist())) == 6
+    assert torch.equal(y, x.flatten().long() % 7)
+    assert t.tolist() == [3] * 6
+    assert len(reservoir.draw(99)[1]) == 10
+
+
+def test_a_class_buffer_keeps_so_many_of_every_class_of_every_task() -> None:
+    torch.manual_seed(0)
+    buffer = ClassBuffer(3)
+    for task in range(2):
+        y = torch.tensor([0] * 10 + [1] * 2 + [4] * 5)
+        x = (100 * task + torch.arange(17)).float().view(-1, 1)
+        buffer.keep(x, y, torch.full_like(y, task))
+    pairs = list(zip(buffer.t.tolist(), buffer.y.tolist(), strict=True))
+    assert {p: pairs.count(p) for p in set(pairs)} == {
+        (0, 0): 3, (0, 1): 2, (0, 4): 3, (1, 0): 3, (1, 1): 2, (1, 4): 3,
+    }  # fmt: skip
+    for number, label, task in zip(buffer.x.flatten().tolist(), *buffer_lists(buffer), strict=True):
+        inside = int(number) - 100 * task
+        assert label == (0 if inside < 10 else 1 if inside < 12 else 4)
+    assert len(set(buffer.x.flatten().tolist())) == 16
+
+
+def buffer_lists(buffer: ClassBuffer) -> tuple[list[int], list[int]]:
+    return buffer.y.tolist(), buffer.t.tolist()
+
+
+def test_the_samples_of_a_class_are_drawn_not_the_first() -> None:
+    torch.manual_seed(0)
+    buffer = ClassBuffer(3)
+    buffer.keep(torch.arange(50.0).view(-1, 1), torch.zeros(50).long(), torch.zeros(50).long())
+    assert buffer.x.flatten().tolist() != [0, 1, 2]
+
+
+def test_replay_counts_four_bytes_a_number() -> None:
+    reservoir = Reservoir(13)
+    reservoir.offer(torch.zeros(13, 3, 32, 32), torch.zeros(13).long(), torch.zeros(13).long())
+    assert reservoir.memory().as_dict() == {
+        "architecture": 0, "replay": 13 * 3 * 32 * 32 * 4, "auxiliary": 0
+    }  # fmt: skip

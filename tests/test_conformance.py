@@ -1,0 +1,181 @@
+"""Every method passes the checks, and each check catches a method that breaks it."""
+
+import ast
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clbench import conformance
+from clbench.declare import read
+from clbench.registry import declarations, load
+
+
+@pytest.mark.parametrize("name", declarations("method"))
+def test_every_method_keeps_the_contract(name: str) -> None:
+    assert [violated for _, violated in conformance.check(declarations("method")[name])] == [
+        ""
+    ] * len(conformance.CHECKS)
+
+
+@pytest.mark.parametrize("kind", ["method", "benchmark"])
+def test_what_is_read_from_the_source_is_what_is_imported(kind: str) -> None:
+    for declaration in declarations(kind).values():
+        cls = load(declaration)
+        assert {f.name: f.default for f in dataclasses.fields(cls)} == declaration.defaults
+        for key, value in declaration.meta.items():
+            assert getattr(cls, key) == value
+        assert (cls.__doc__ or "").strip().partition("\n")[0] == declaration.doc.partition("\n")[0]
+
+
+def test_every_method_names_its_paper_and_its_differences() -> None:
+    for declaration in declarations("method").values():
+        assert declaration.meta["paper"], declaration.name
+        assert ast.get_docstring(ast.parse(declaration.path.read_text())), declaration.name
+
+
+METHOD = '''
+"""A method with one fault."""
+
+import os
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+
+from clbench import Memory, Method, Strategy, of_tensors, ordinary
+
+
+class Fault(SupervisedPlugin):
+    kept = None
+
+    HOOK
+
+
+class {name}(Method):
+    """A method with one fault."""
+
+    title = "Faulty"
+    family = "regularization"
+    DECLARED
+
+    def build(self, stream):
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[Fault()])
+'''
+
+FAULTS = {
+    # fault: (hooks of the plugin, declarations, the check that fails, what it says)
+    "unsaved": (
+        """
+    def after_training_exp(self, strategy, **kwargs):
+        self.kept = [p.detach().clone() for p in strategy.model.parameters()]
+
+    def before_backward(self, strategy, **kwargs):
+        if self.kept:
+            pairs = zip(strategy.model.parameters(), self.kept)
+            strategy.loss += sum((p - k).square().sum() for p, k in pairs)
+        """,
+        "",
+        conformance.resumes,
+        "some plugin keeps state that its state_dict() leaves out",
+    ),
+    "unpicklable": (
+        "def state_dict(self): return {'f': os.getpid}",
+        "",
+        conformance.resumes,
+        "state_dict() must hold tensors and plain values only",
+    ),
+    "forgetful": (
+        "",
+        "zero_forgetting = True",
+        conformance.keeps_its_word,
+        "zero_forgetting is declared, but outputs on task 1 changed later",
+    ),
+    "thawing": (
+        """
+    def after_training_exp(self, strategy, **kwargs):
+        strategy.model.trunk.requires_grad_(False)
+        with torch.no_grad():
+            strategy.model.trunk.layers[1].bias += 0.001
+        """,
+        "",
+        conformance.keeps_its_word,
+        "trunk.layers.1.bias was frozen after task 1 and has changed since",
+    ),
+    "unseeded": (
+        """
+    def before_update(self, strategy, **kwargs):
+        noise = int.from_bytes(os.urandom(2), "big") / 1e9
+        next(strategy.model.parameters()).grad += noise
+        """,
+        "",
+        conformance.is_deterministic,
+        "the same seed gave",
+    ),
+    "uncounted": (
+        """
+    def state_dict(self): return {"images": torch.zeros(9, 1, 28, 28, dtype=torch.uint8)}
+    def load_state_dict(self, state): pass
+        """,
+        "",
+        conformance.counts_memory,
+        "plugins keep 28224 bytes between tasks, but memory() counts 0 of replay",
+    ),
+    "meddling": (
+        """
+    def after_training_exp(self, strategy, **kwargs):
+        strategy.stream.tasks[0].test.images[0] = 0
+        """,
+        "",
+        conformance.leaves_data_alone,
+        "training has changed the test images",
+    ),
+    "idle": (
+        """
+    def before_update(self, strategy, **kwargs):
+        strategy.optimizer.zero_grad()
+        """,
+        "",
+        conformance.trains,
+        "accuracy on the task just learned is",
+    ),
+    "untitled": ("", "title = ''", conformance.declares, "Untitled lacks title."),
+    "undocumented": (
+        "",
+        "x: int = 1",
+        conformance.declares,
+        "Undocumented lacks a docstring below x.",
+    ),
+    "orphaned": (
+        "",
+        "family = 'magic'",
+        conformance.declares,
+        "family 'magic' is none of regularization, structure, memory, reference",
+    ),
+    "crashing": (
+        "def after_update(self, strategy, **kwargs): raise RuntimeError('oh')",
+        "",
+        conformance.trains,
+        "it raised RuntimeError: oh (",
+    ),
+    "unloadable": (
+        """
+    def state_dict(self): return {"a": 1}
+    def load_state_dict(self, state): self.kept = state["b"]
+        """,
+        "",
+        conformance.resumes,
+        "it raised KeyError: 'b' (",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_caught_in_words(name: str, method_file: Callable[..., Path]) -> None:
+    hooks, declared, check, words = FAULTS[name]
+    text = METHOD.replace("HOOK", hooks or "pass").replace("DECLARED", declared or "pass")
+    path = method_file(name, text)
+    said = dict(conformance.check(read(path, "method")))
+    assert words in said[str(check.__doc__)]
+    if name not in ("crashing", "unseeded", "unsaved", "thawing"):  # one fault, one complaint
+        assert [what for what, violated in said.items() if violated] == [check.__doc__]

@@ -1,0 +1,219 @@
+"""Records on disk: written whole, read with care, never deleted."""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clbench.errors import UserError
+from clbench.store import Store, parse_record, write_atomically
+
+
+def record(run_id: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "id": run_id,
+        "status": "done",
+        "spec": {"seed": 0, "method": {"name": "m"}, "benchmark": {"name": "b"}},
+        "labels": {"benchmark": "b", "method": "m", "protocol": ""},
+        "tasks": 1,
+        "done": 1,
+        "R": [[50.0]],
+        "memory": {},
+        "seconds": {"total": 1.0},
+        "curve": [],
+        "data": {},
+        "failure": None,
+    } | changes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "out")
+    made.prepare()
+    return made
+
+
+def test_a_record_comes_back_as_it_was_written(store: Store) -> None:
+    store.write(record("aa", R=[[1 / 3, None]]))
+    assert store.read("aa") == record("aa", R=[[1 / 3, None]])
+    assert store.records() == ([record("aa", R=[[1 / 3, None]])], [])
+    assert store.read("bb") is None
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "cut": (json.dumps(record("cut")).encode()[:-20], "not whole JSON"),
+    "empty": (b"", "not whole JSON"),
+    "binary": (b"\xff\xfe\x00\x01", "not whole JSON"),
+    "deep": (b"[" * 100_000, "not whole JSON"),
+    "foreign": (b'{"hello": 1}', "not a clbench record"),
+    "list": (b"[1, 2]", "not a clbench record"),
+    "newer": (json.dumps(record("newer", schema=99)).encode(), "schema 99"),
+    "renamed": (json.dumps(record("original")).encode(), "record of run original"),
+    "lacking": (b'{"schema": 1, "id": "lacking"}', "lacks status, spec"),
+    "typed": (json.dumps(record("typed", spec=None, R=3)).encode(), "its spec, R is not"),
+    "unlabelled": (json.dumps(record("unlabelled", labels={})).encode(), "labels or a seed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_is_no_record_is_named_and_left_alone(store: Store, name: str) -> None:
+    content, words = BAD[name]
+    path = store.record_path(name)
+    path.write_bytes(content)
+    store.write(record("good"))
+    found, problems = store.records()
+    assert [r["id"] for r in found] == ["good"]
+    assert len(problems) == 1
+    assert problems[0].startswith(f"{path} is skipped: ")
+    assert words in problems[0]
+    assert store.read(name) is None
+    with pytest.raises(UserError, match="cannot be shown"):
+        store.find(name)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_named_like_a_record_is_skipped(store: Store) -> None:
+    store.record_path("folder").mkdir()
+    found, problems = store.records()
+    assert found == []
+    assert "folder.json is skipped: it cannot be read" in problems[0]
+
+
+def test_every_command_survives_files_that_are_no_records(
+    store: Store, clbench: Callable[..., Any]
+) -> None:
+    for name, (content, _) in BAD.items():
+        store.record_path(name).write_bytes(content)
+    store.write(record("0123456789ab"))
+    for command in ("status", "ls results"):
+        result = clbench(f"{command} --out {store.root}")
+        assert result.code == 0
+        assert all(f"{name}.json is skipped" in result.err for name in BAD)
+    plan = clbench(f"run --methods ewc --dry-run --out {store.root}")
+    assert (plan.code, plan.err) == (0, "")
+    assert {p.stem for p in (store.root / "records").glob("*.json")} == {*BAD, "0123456789ab"}
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store.record_path("aa")
+    store.write(record("aa"))
+    before = path.read_bytes()
+
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["aa.json"]
+
+
+def test_a_value_that_json_cannot_hold_is_not_written(store: Store) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        store.write(record("aa", R=[[float("nan")]]))
+    assert store.read("aa") is None
+
+
+def _write_many(root: Path, first: int, shared: int) -> None:
+    store = Store(root)
+    for i in range(30):
+        store.write(record(f"{first + i:012x}"))
+        store.write(record("shared", tasks=shared, curve=list(range(2000))))
+        found, problems = store.records()
+        assert problems == []
+        assert found
+
+
+def test_many_processes_writing_at_once_lose_nothing(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    writers = [
+        context.Process(target=_write_many, args=(store.root, 1000 * n, n)) for n in range(6)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0] * 6
+    found, problems = store.records()
+    assert problems == []
+    assert len(found) == 6 * 30 + 1
+    assert all(not p.name.startswith(".") for p in (store.root / "records").iterdir())
+
+
+def _hold(root: Path, pipe: Any) -> None:
+    with Store(root).lock("run") as mine:
+        pipe.send(mine)
+        pipe.recv()
+
+
+def test_a_lock_is_held_by_one_process_and_gone_with_it(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    assert not store.is_running("run")
+    holder = context.Process(target=_hold, args=(store.root, theirs))
+    holder.start()
+    assert ours.recv() is True
+    with store.lock("run") as mine:
+        assert mine is False
+    assert store.is_running("run")
+    assert store.locked() == ["run"]
+    holder.kill()
+    holder.join()
+    assert not store.is_running("run")
+    assert store.locked() == []
+    with store.lock("run") as mine:
+        assert mine is True
+
+
+def test_looking_at_a_lock_needs_no_right_to_write(store: Store) -> None:
+    with store.lock("run"):
+        (store.root / "locks" / "run").chmod(0o444)
+        (store.root / "locks").chmod(0o555)
+        assert store.is_running("run")
+    assert not store.is_running("run")
+    (store.root / "locks").chmod(0o755)
+
+
+def test_find_takes_the_beginning_of_an_id(store: Store) -> None:
+    store.write(record("abc123"))
+    store.write(record("abd456"))
+    assert store.find("abc")["id"] == "abc123"
+    with pytest.raises(UserError, match=r"2 runs in .* starts with 'ab'"):
+        store.find("ab")
+    with pytest.raises(UserError, match=r"No run in .* starts with 'x'"):
+        store.find("x")
+
+
+def test_a_replaced_record_is_set_aside(store: Store) -> None:
+    store.write(record("aa"))
+    store.checkpoint_path("aa").write_bytes(b"state")
+    store.replace("aa")
+    assert store.read("aa") is None
+    assert not store.checkpoint_path("aa").exists()
+    assert json.loads((store.root / "replaced" / "aa.json").read_text()) == record("aa")
+    store.replace("never-there")
+
+
+def test_an_output_folder_must_be_a_folder_that_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file; name a folder"):
+        Store(tmp_path / "file").prepare()
+    with pytest.raises(UserError, match="cannot be written to: Not a directory"):
+        Store(tmp_path / "file" / "below").prepare()
+    if os.geteuid() != 0:  # root may write anywhere
+        (tmp_path / "mine").mkdir(mode=0o555)
+        with pytest.raises(UserError, match="cannot be written to: Permission denied"):
+            Store(tmp_path / "mine").prepare()
+
+
+def test_parse_record_says_what_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        parse_record(tmp_path / "gone.json")
