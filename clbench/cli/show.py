@@ -133,5 +133,27 @@ def _show_run(record: dict[str, Any], as_json: bool) -> None:
         ]
         headers = ["", *(f"task {i}" for i in width)]
         click.echo(tabulate(rows, headers, disable_numparse=True, stralign="right"))
+    _show_diagnostics(record)
     if record["failure"]:
         click.echo("\n" + record["failure"]["traceback"])
+
+
+def _show_diagnostics(record: dict[str, Any]) -> None:
+    """What the method laid open after each task; for ACL, what each branch carries."""
+    from clbench.report.diagnosis import IDLE, idle_words, shared_cost
+
+    plain = [
+        {k: v for k, v in entry.items() if not isinstance(v, dict)}
+        for entry in record["diagnostics"]
+    ]
+    if any(plain):
+        click.echo("\nDiagnostics after each task")
+        rows = [{"after": k} | entry for k, entry in enumerate(plain, 1)]
+        click.echo(tabulate(rows, headers="keys", floatfmt=".3g"))
+    last = record["diagnostics"][-1].get("without") if record["diagnostics"] else None
+    if last:
+        click.echo("\nTest accuracy (%) after the last task, with a branch taken away")
+        rows = [{"task": task} | row for task, row in last.items()]
+        click.echo(tabulate(rows, headers="keys", floatfmt=".2f"))
+        if (cost := shared_cost(record)) < IDLE:
+            click.echo(idle_words(cost).capitalize())

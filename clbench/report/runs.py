@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from clbench import metrics
+from clbench.report.diagnosis import shared_cost
 from clbench.report.escape import clean
 
 Facts: TypeAlias = dict[str, str]
@@ -162,6 +163,7 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "replay": _number(memory.get("replay")) / MB,
         "aux": _number(memory.get("auxiliary")) / MB,
         "time": _number(seconds.get("total")),
+        "shared-cost": shared_cost(record),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from clbench.report.cells import Cell
 from clbench.report.columns import Column
+from clbench.report.diagnosis import IDLE, idle_words
 from clbench.report.runs import Run
 from clbench.spec import PROTOCOL_DEFAULTS
 
@@ -68,6 +69,9 @@ def warnings(
                 f"{name(cell)}: declared free of forgetting, yet the accuracy on an earlier task "
                 f"changed (BWT {_bwt(cell)})."
             )
+        cost = cell.value("shared-cost")
+        if cost is not None and cost.mean < IDLE:
+            found.append(f"{name(cell)}: {idle_words(cost.mean)}")
     found += _other_seeds(cells, name)
     keys = {column.key for column in columns}
     if "intransigence" in keys:
