@@ -5,6 +5,7 @@ network inputs of its rows. The split into train and valid depends on the seed a
 """
 
 import warnings
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,6 +134,11 @@ class Stream:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    @property
+    def eval_batch(self) -> int:
+        """Samples in a batch of an evaluation: fewer of larger images, to bound the memory."""
+        return min(1000, max(1, 2**20 // math.prod(self.input_shape)))
 
     def _task(self, k: int, source: Source) -> Task:
         images, labels = _tensors(source.train)

@@ -18,7 +18,7 @@ def probe(strategy: Any, discriminator: nn.Module | None, k: int) -> dict[str, A
     tasks = range(k + 1) if k == len(tests) - 1 else [k]
     found: dict[str, Any] = {"without": {}}
     for i in tasks:
-        z_s, z_p, y = _latents(model, tests[i], i, strategy.device)
+        z_s, z_p, y = _latents(model, tests[i], i, strategy)
         found["without"][str(i + 1)] = _without(model, z_s, z_p, y, i)
     if model.shared is not None:
         spread = z_s.std(0)
@@ -33,10 +33,11 @@ def probe(strategy: Any, discriminator: nn.Module | None, k: int) -> dict[str, A
     return found
 
 
-def _latents(model: ACLNet, test: Any, i: int, device: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _latents(model: ACLNet, test: Any, i: int, strategy: Any) -> tuple[Tensor, Tensor, Tensor]:
+    step, device = strategy.eval_mb_size, strategy.device
     parts = [
-        model.latents(test.inputs(slice(at, at + 1000)).to(device), i)
-        for at in range(0, len(test), 1000)
+        model.latents(test.inputs(slice(at, at + step)).to(device), i)
+        for at in range(0, len(test), step)
     ]
     z_s, z_p = (torch.cat(column) for column in zip(*parts, strict=True))
     return z_s, z_p, test.labels.to(device)

@@ -17,7 +17,7 @@ import pytest
 
 from clbench.store import Place, Store
 
-WORDS = "run --methods ewc,er-res --epochs 15 --batch-size 16 --seeds 1 --workers 2 --out"
+WORDS = "run --methods ewc,er-res --epochs 6 --batch-size 16 --seeds 1 --workers 2 --out"
 METHODS = ("ewc", "er-res")
 PATIENCE = 300
 """Seconds after which a command that makes no progress at all is given up."""
@@ -77,7 +77,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     from clbench.runner import run
 
     place = Place(tmp_path_factory.mktemp("undisturbed"), Path("no-data"))
-    cells = make_grid("ewc,er-res", "split-mnist-5k", [0], {"epochs": 15, "batch_size": 16})
+    cells = make_grid("ewc,er-res", "split-mnist-5k", [0], {"epochs": 6, "batch_size": 16})
     return {cell.id: run(cell, place)["R"] for cell in cells}
 
 
@@ -129,7 +129,7 @@ def test_a_killed_worker_takes_only_its_own_run_with_it(
 ) -> None:
     workers = driver.wait_until_some_task_is_finished()
     workers[0].kill()
-    out, said = driver.process.communicate()
+    _, said = driver.process.communicate()
     assert driver.process.returncode == 1
     assert "died: its process was killed (signal 9" in said
     assert "1 of 2 runs have no result" in said

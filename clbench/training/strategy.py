@@ -15,8 +15,6 @@ from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.schedule import PlateauSchedule
 
-EVAL_BATCH = 1000
-
 
 def _silent_evaluator() -> Any:
     """Avalanche's evaluator without metrics, which its template insists on having."""
@@ -51,7 +49,7 @@ class Strategy(SupervisedTemplate):
             criterion=criterion or nn.CrossEntropyLoss(),
             train_mb_size=stream.protocol.batch_size,
             train_epochs=stream.protocol.epochs,
-            eval_mb_size=EVAL_BATCH,
+            eval_mb_size=stream.eval_batch,
             device=stream.device,
             plugins=[self.schedule, *plugins],
             evaluator=evaluator or _silent_evaluator(),

@@ -9,6 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
+
+from clbench.conformance import small_stream
 from clbench.methods._acl_plugin import (
     ACLPlugin,
     ACLSettings,
@@ -17,9 +20,6 @@ from clbench.methods._acl_plugin import (
     cosine_loss,
 )
 from clbench.methods.acl import ABLATION, ACL
-from torch import nn
-
-from clbench.conformance import small_stream
 from clbench.networks.acl import ACLNet, Discriminator, Recipe
 from clbench.registry import select
 from clbench.seeding import seed_everything
