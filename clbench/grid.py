@@ -42,15 +42,21 @@ class State:
         return self.word
 
 
-def state_of(cell: Cell, store: Store) -> State:
-    """The state of one cell. `stale` is a result of another version of the method or benchmark."""
+def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) -> State:
+    """The state of one cell. `stale` is a result of another version of the method or benchmark, or
+    of other data than `checksums` (data set -> SHA-256) says there is now."""
     record = store.read(cell.id)
     if store.is_running(cell.id):
         return State("running", record)
     if record is None:
         return State("missing")
-    if record["status"] == "done" and record["spec"] != cell.versioned():
-        return State("stale", record)
+    if record["status"] == "done":
+        now = checksums or {}
+        other_data = any(
+            used["sha256"] != now.get(name, used["sha256"]) for name, used in record["data"].items()
+        )
+        if other_data or record["spec"] != cell.versioned():
+            return State("stale", record)
     return State(record["status"], record)
 
 

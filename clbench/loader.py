@@ -63,8 +63,7 @@ class TensorLoader:
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:
     """Batches `[x, y, task labels]` of an Avalanche data set, the fast way if it has tensors."""
     split = getattr(dataset, "split", None)
-    # a subset that Avalanche makes of a data set is a copy and still carries the whole split
-    if isinstance(split, Split) and len(split) == len(dataset):
+    if isinstance(split, Split):
         return TensorLoader([split], batch_size, shuffle)
     return DataLoader(
         dataset,

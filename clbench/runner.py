@@ -48,6 +48,11 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
         existing = store.read(cell.id)
         if existing is not None and existing["status"] == "done":
             return existing
+        if existing is None and (path := store.record_path(cell.id)).exists():
+            text = (
+                f"{path} is no record that can be read; it is kept as {store.set_aside(cell.id)}."
+            )
+            listen({"kind": "note", "text": text})
         _set_up_torch(cell)
         datasets = {
             name: data.load(name, place.data_root, place.accept_data)

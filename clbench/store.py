@@ -2,7 +2,7 @@
 
     <out>/records/<id>.json      one record per run, rewritten after every task
     <out>/checkpoints/<id>.pt    the state after the last finished task
-    <out>/replaced/<id>.json     the record that a re-run replaced
+    <out>/replaced/<id>.json     the record that a re-run replaced, or a file that was in its place
     <out>/locks/<id>             held while a process trains the run
 
 Files are written beside their place and moved over it, so that a reader sees the old or the new
@@ -11,6 +11,7 @@ file and never half of one. A lock is the operating system's: it is gone when it
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import tempfile
@@ -106,11 +107,20 @@ class Store:
 
     def replace(self, run_id: str) -> None:
         """Set a run's record aside and forget its checkpoint, so that it is trained anew."""
-        old = self.record_path(run_id)
-        if old.exists():
-            (self.root / "replaced").mkdir(exist_ok=True)
-            os.replace(old, self.root / "replaced" / old.name)
+        if self.record_path(run_id).exists():
+            self.set_aside(run_id)
         self.checkpoint_path(run_id).unlink(missing_ok=True)
+
+    def set_aside(self, run_id: str) -> Path:
+        """Move a run's file to the folder `replaced`, where it overwrites nothing."""
+        folder = self.root / "replaced"
+        folder.mkdir(exist_ok=True)
+        names = itertools.chain(
+            [f"{run_id}.json"], (f"{run_id}.{n}.json" for n in itertools.count(1))
+        )
+        target = next(folder / name for name in names if not (folder / name).exists())
+        os.replace(self.record_path(run_id), target)
+        return target
 
     @contextlib.contextmanager
     def lock(self, run_id: str) -> Iterator[bool]:

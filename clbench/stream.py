@@ -4,8 +4,8 @@ Images stay uint8 and are shared between the splits that point into them; a spli
 network inputs of its rows. The split into train and valid depends on the seed alone.
 """
 
-import warnings
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -83,6 +83,8 @@ class ACL(Method):
     """S starts from He's initialisation"""
     shared_dropout: Literal["layers", "once"] = "once"
     """dropout in S: after every layer, or 0.3 before the last one"""
+    head_dropout: Fraction = 0.5
+    """dropout after the first layer of a head"""
     branch_drop: Fraction = 0.25
     """chance that a sample loses z_S while training, and as much that it loses z_P"""
     d_lr: PositiveFloat = 0.001
@@ -185,6 +187,7 @@ class ACL(Method):
             he_init=self.he_init,
             shared_dropout=self.shared_dropout,
             scale=self._scale(stream.tasks[0].test),
+            head_dropout=self.head_dropout,
             branch_drop=self.branch_drop,
         )
         settings = ACLSettings(

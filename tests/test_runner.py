@@ -4,6 +4,7 @@ import errno
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from clbench.store import Store
 KEYS = {
     "schema", "id", "status", "spec", "labels", "titles", "family", "zero_forgetting", "tasks",
     "done", "R", "R0", "curve", "diagnostics", "memory", "seconds", "data", "provenance",
-    "started", "finished", "failure",
+    "peak_memory", "started", "finished", "failure",
 }  # fmt: skip
 
 STOPS = """
@@ -48,6 +49,12 @@ def stops(method_file: Callable[..., Path], tmp_path: Path) -> str:
     flag.write_text("")
     head = f"from pathlib import Path\nPATH = Path({str(flag)!r})\n"
     return str(method_file("stops", head + STOPS))
+
+
+def numbers(record: dict[str, Any]) -> Any:
+    """All that training has measured, bit for bit."""
+    losses = [(e["loss"], e["valid_loss"], e["valid_accuracy"]) for e in record["curve"]]
+    return record["R"], record["R0"], losses
 
 
 def test_a_record_has_every_key_of_the_schema(cell: Callable[..., Any], place: Any) -> None:
@@ -98,14 +105,20 @@ def test_a_finished_run_is_not_trained_again(
 
 
 def test_the_seed_decides_and_nothing_else(cell: Callable[..., Any], place: Any) -> None:
-    one = run(cell("er-res"), place)["R"]
+    one = run(cell("er-res"), place)
     torch.rand(5)
-    from clbench.store import Place
+    again = run(cell("er-res"), replace(place, out=place.out / "again"))
+    assert numbers(one) == numbers(again)
+    assert numbers(run(cell("er-res", seed=1), place)) != numbers(one)
 
-    again = run(cell("er-res"), Place(place.out / "again", place.data_root))["R"]
-    assert one == again
-    loss = lambda seed: run(cell("er-res", seed), place)["curve"][0]["loss"]  # noqa: E731
-    assert loss(0) != loss(1)
+
+def test_the_threads_of_the_spec_are_used(cell: Callable[..., Any], place: Any) -> None:
+    made, before = cell(), torch.get_num_threads()
+    try:
+        run(replace(made, spec=replace(made.spec, threads=before + 1)), place)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +217,6 @@ def test_a_method_may_refuse_a_stream(
 
 
 def test_a_device_that_is_not_there_is_refused(cell: Callable[..., Any], place: Any) -> None:
-    from dataclasses import replace
-
     made = cell()
     with pytest.raises(UserError, match="--device nonsense cannot be used"):
         run(replace(made, spec=replace(made.spec, device="nonsense")), place)
@@ -216,6 +227,20 @@ def test_a_run_that_another_process_trains_is_busy(cell: Callable[..., Any], pla
     store.prepare()
     with store.lock(cell().id), pytest.raises(Busy):
         run(cell(), place)
+
+
+@pytest.mark.parametrize("content", [b'{"schema": 1, "id"', b'{"schema": 2}'])
+def test_a_file_in_the_records_place_is_set_aside_not_overwritten(
+    cell: Callable[..., Any], place: Any, content: bytes
+) -> None:
+    store = Store(place.out)
+    store.prepare()
+    store.record_path(cell().id).write_bytes(content)
+    events: list[dict[str, Any]] = []
+    assert run(cell(), place, events.append)["status"] == "done"
+    kept = place.out / "replaced" / f"{cell().id}.json"
+    assert kept.read_bytes() == content
+    assert events[0]["text"].endswith(f"it is kept as {kept}.")
 
 
 # ---- resume ----
@@ -233,10 +258,8 @@ def interrupted(cell: Callable[..., Any], place: Any, stops: str) -> dict[str, A
 
 @pytest.fixture
 def undisturbed(cell: Callable[..., Any], place: Any, stops: str) -> Callable[[], Any]:
-    """R of a run in another folder that nothing stopped."""
-    from clbench.store import Place
-
-    return lambda: run(cell(stops), Place(place.out / "undisturbed", place.data_root))["R"]
+    """The numbers of a run in another folder that nothing stopped."""
+    return lambda: numbers(run(cell(stops), replace(place, out=place.out / "undisturbed")))
 
 
 def test_a_run_goes_on_at_the_last_finished_task(
@@ -248,7 +271,7 @@ def test_a_run_goes_on_at_the_last_finished_task(
     assert {e["task"] for e in events} == {3}
     assert record["curve"][:4] == before["curve"]
     assert record["seconds"]["train"][:2] == before["seconds"]["train"]
-    assert record["R"] == undisturbed()
+    assert numbers(record) == undisturbed()
 
 
 class Evil:
@@ -310,7 +333,7 @@ def test_a_damaged_checkpoint_is_never_executed_and_the_run_starts_again(
     assert note.startswith(f"{path} cannot be read (")
     assert note.endswith("seed 0 starts again.")
     assert {e["task"] for e in events if e["kind"] == "task"} == {1, 2, 3}
-    assert record["R"] == undisturbed()
+    assert numbers(record) == undisturbed()
 
 
 def test_a_checkpoint_of_another_version_is_not_used(
@@ -322,7 +345,7 @@ def test_a_checkpoint_of_another_version_is_not_used(
     record = run(cell(stops), place, events.append)
     assert any("of another version" in e.get("text", "") for e in events)
     assert record["status"] == "done"
-    assert record["R"] == undisturbed()
+    assert numbers(record) == undisturbed()
 
 
 @pytest.mark.parametrize("done", [1, 2])
@@ -347,7 +370,7 @@ def test_a_kill_between_checkpoint_and_record_loses_nothing(
 def test_a_full_disk_is_a_sentence_and_keeps_the_tasks_before(
     cell: Callable[..., Any], place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undisturbed = run(cell(seed=1), place)["R"]
+    undisturbed = numbers(run(cell(seed=1), place))
     Store(place.out).replace(cell(seed=1).id)
     real, calls = runner.write_atomically, []
 
@@ -364,4 +387,4 @@ def test_a_full_disk_is_a_sentence_and_keeps_the_tasks_before(
     assert record is not None
     assert (record["status"], record["done"]) == ("partial", 1)
     monkeypatch.undo()
-    assert run(cell(seed=1), place)["R"] == undisturbed
+    assert numbers(run(cell(seed=1), place)) == undisturbed

@@ -135,7 +135,8 @@ def _write_many(root: Path, first: int, shared: int) -> None:
 def test_many_processes_writing_at_once_lose_nothing(store: Store) -> None:
     context = multiprocessing.get_context("fork")
     writers = [
-        context.Process(target=_write_many, args=(store.root, 1000 * n, n)) for n in range(6)
+        context.Process(target=_write_many, args=(store.root, 1000 * n, n), daemon=True)
+        for n in range(6)
     ]
     for writer in writers:
         writer.start()
@@ -158,7 +159,7 @@ def test_a_lock_is_held_by_one_process_and_gone_with_it(store: Store) -> None:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     assert not store.is_running("run")
-    holder = context.Process(target=_hold, args=(store.root, theirs))
+    holder = context.Process(target=_hold, args=(store.root, theirs), daemon=True)
     holder.start()
     assert ours.recv() is True
     with store.lock("run") as mine:
@@ -200,6 +201,10 @@ def test_a_replaced_record_is_set_aside(store: Store) -> None:
     assert not store.checkpoint_path("aa").exists()
     assert json.loads((store.root / "replaced" / "aa.json").read_text()) == record("aa")
     store.replace("never-there")
+    store.write(record("aa", tasks=2))
+    store.replace("aa")  # what was set aside before is not overwritten
+    assert json.loads((store.root / "replaced" / "aa.1.json").read_text())["tasks"] == 2
+    assert json.loads((store.root / "replaced" / "aa.json").read_text()) == record("aa")
 
 
 def test_an_output_folder_must_be_a_folder_that_can_be_written(tmp_path: Path) -> None:

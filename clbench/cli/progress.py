@@ -52,17 +52,16 @@ class Progress:
         if event["kind"] == "note":
             self.notes.append(event["text"])
         elif event["kind"] == "end":
+            now = self.now.pop(cell.id, {})
             if event["status"] != "busy":
                 self.ended[cell.id] = event
-                self._line(cell, event)
-            self.now.pop(cell.id, None)
+                self._line(cell, event, now.get("accuracy"))
         else:
             self.now[cell.id] = self.now.get(cell.id, {}) | event
             if event["kind"] == "task" and time.monotonic() - self._said > QUIET_SECONDS:
                 self._print(f"{cell}: {self._where(cell)}")
 
-    def _line(self, cell: Cell, event: dict[str, Any]) -> None:
-        accuracy = self.now.get(cell.id, {}).get("accuracy")
+    def _line(self, cell: Cell, event: dict[str, Any], accuracy: float | None) -> None:
         count = f"[{len(self.ended)}/{len(self.cells)}]"
         if event["status"] == "done":
             words = f"ACC {accuracy:.2f} %" if accuracy is not None else "done"

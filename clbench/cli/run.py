@@ -150,21 +150,33 @@ def command(
     if not dry_run:
         store.prepare()
     states = {cell.id: state_of(cell, store) for cell in cells}
+    done = [cell for cell in cells if states[cell.id].word == "done"]
+    checksums = _load_data(done, place, needed=False)
+    states |= {cell.id: state_of(cell, store, checksums) for cell in done}
     chosen = to_run(states, rerun)
     if dry_run:
         _print_plan(cells, states, chosen, store, workers)
         return
     work = [cell for cell in cells if cell.id in chosen]
-    _load_data(work, place)
+    checksums |= _load_data(work, place, needed=True)
     old = [cell for cell in work if states[cell.id].word in ("failed", "stale", "done")]
     ended = _train(work, old, place, workers)
-    _print_result(cells, store, ended)
+    _print_result(cells, store, ended, checksums)
 
 
-def _load_data(cells: list[Cell], place: Place) -> None:
-    """Find, verify and decode the data sets once, before any worker needs them."""
+def _load_data(cells: list[Cell], place: Place, needed: bool) -> dict[str, str]:
+    """Find, verify and decode the data sets once, before any worker does; name -> checksum.
+
+    Data that is not there is an error only if it is needed: finished runs stand without it.
+    """
+    found = {}
     for name in dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ())):
-        data.load(name, place.data_root, place.accept_data)
+        try:
+            found[name] = data.load(name, place.data_root, place.accept_data).sha256
+        except UserError:
+            if needed:
+                raise
+    return found
 
 
 def _train(
@@ -208,7 +220,9 @@ def _without_rerun(arguments: list[str]) -> list[str]:
     return kept
 
 
-def _print_result(cells: list[Cell], store: Store, ended: dict[str, dict[str, Any]]) -> None:
+def _print_result(
+    cells: list[Cell], store: Store, ended: dict[str, dict[str, Any]], checksums: dict[str, str]
+) -> None:
     from clbench.report import terminal, write
 
     records, problems = store.records()
@@ -221,12 +235,12 @@ def _print_result(cells: list[Cell], store: Store, ended: dict[str, dict[str, An
         click.echo(f"Tables:  {', '.join(map(str, written))}")
     for problem in problems:
         click.echo(f"Warning: {problem}", err=True)
-    states = {cell.id: state_of(cell, store) for cell in cells}
+    states = {cell.id: state_of(cell, store, checksums) for cell in cells}
     stale = [c for c in cells if states[c.id].word == "stale"]
     if stale:
         click.echo(
             f"Warning: {len(stale)} of these results were made by another version of the method or "
-            "benchmark; --rerun stale trains them again.",
+            "benchmark, or with other data; --rerun stale trains them again.",
             err=True,
         )
     bad = [c for c in cells if states[c.id].word not in ("done", "stale")]
@@ -281,7 +295,7 @@ def estimates(cells: list[Cell], store: Store) -> dict[str, float]:
     """Mean seconds of finished runs with the same labels, by cell id; no entry where none is."""
     past: dict[tuple[str, ...], list[float]] = {}
     for record in store.records()[0]:
-        if record["status"] == "done":
+        if record["status"] == "done" and "total" in record["seconds"]:
             labels = record["labels"]
             key = (labels["benchmark"], labels["method"], labels["protocol"])
             past.setdefault(key, []).append(record["seconds"]["total"])

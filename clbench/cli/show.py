@@ -107,7 +107,7 @@ def _show_run(record: dict[str, Any], as_json: bool) -> None:
         f"time            {seconds['total']:.1f} s ({sum(seconds['train']):.1f} s training, "
         f"{sum(seconds['eval']):.1f} s evaluation), {len(record['curve'])} epochs"
     )
-    click.echo(f"peak memory     {record['peak_memory'] / 1e9:.2f} GB")
+    click.echo(f"peak memory     {record.get('peak_memory', 0) / 1e9:.2f} GB")
     for kind in ("method", "benchmark"):
         params = ", ".join(f"{k}={v}" for k, v in spec[kind]["params"].items()) or "no parameters"
         click.echo(f"{kind:16}{spec[kind]['name']} version {spec[kind]['version']}, {params}")

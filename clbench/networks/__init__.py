@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from clbench.errors import unknown
 from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18
 from clbench.networks.heads import MultiHead
 
@@ -20,6 +21,8 @@ BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {
 
 def backbone(name: str, input_shape: Sequence[int]) -> Backbone:
     """A fresh backbone for inputs of that shape."""
+    if name not in BACKBONES:
+        raise unknown("backbone", name, BACKBONES)
     return BACKBONES[name](input_shape)
 
 

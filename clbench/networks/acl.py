@@ -39,6 +39,8 @@ class Recipe:
     """`layers`: after every layer of S, as published; `once`: 0.3 before its last layer."""
     scale: tuple[float, float] = (1.0, 0.0)
     """Inputs x become scale[0] * x + scale[1] first (the public code did not scale MNIST)."""
+    head_dropout: float = 0.5
+    """Dropout after the first layer of a head."""
     branch_drop: float = 0.0
     """Chance that a sample loses z_S while training, and as much that it loses z_P."""
 
@@ -58,7 +60,7 @@ class ACLNet(TaskNet):
             private(input_shape, recipe) for _ in classes if recipe.private
         )
         width = recipe.latent * (recipe.shared + recipe.private)
-        self.heads = nn.ModuleList(_head(width, recipe.head, c) for c in classes)
+        self.heads = nn.ModuleList(_head(width, recipe, c) for c in classes)
         self.current_private: int | None = None
         """If set, all samples go through this P (an accident of the public code)."""
         self.last: tuple[Tensor, Tensor] | None = None
@@ -194,11 +196,12 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def _head(inputs: int, hidden: tuple[int, int], classes: int) -> nn.Sequential:
+def _head(inputs: int, recipe: Recipe, classes: int) -> nn.Sequential:
+    hidden = recipe.head
     return nn.Sequential(
         nn.Linear(inputs, hidden[0]),
         nn.ReLU(),
-        Dropout(0.5),
+        Dropout(recipe.head_dropout),
         nn.Linear(hidden[0], hidden[1]),
         nn.ReLU(),
         nn.Linear(hidden[1], classes),

@@ -43,6 +43,7 @@ class Strategy(SupervisedTemplate):
     ) -> None:
         self.stream = stream
         self.schedule = PlateauSchedule(stream.protocol)
+        self._given = plugins
         super().__init__(
             model=model,
             optimizer=self._sgd(model),
@@ -152,6 +153,12 @@ class Strategy(SupervisedTemplate):
         return 100.0 * correct / seen, loss / seen
 
     def _sgd(self, model: nn.Module) -> torch.optim.SGD:
+        """SGD by the protocol; a plugin may take parameters out into groups with options of their
+        own by `parameter_groups(model)`."""
         p = self.stream.protocol
-        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        return torch.optim.SGD(trainable, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay)
+        plugins = [plugin for plugin in self._given if hasattr(plugin, "parameter_groups")]
+        own = [group for plugin in plugins for group in plugin.parameter_groups(model)]
+        taken = {id(parameter) for group in own for parameter in group["params"]}
+        rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
+        groups = [{"params": rest}, *own]
+        return torch.optim.SGD(groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay)

@@ -230,3 +230,15 @@ def test_what_another_process_trains_is_waited_for(
     holder.join()
     assert result.code == 0
     assert records(here / "results")["finetune", 0]["status"] == "done"
+
+
+def test_a_result_on_other_data_is_stale(here, clbench):
+    command = "run --methods finetune --epochs 1 --out out"
+    first = clbench(command)
+    assert first.code == 0, first.err
+    record = next((here / "out" / "records").glob("*.json"))
+    content = json.loads(record.read_text())
+    content["data"]["mnist-5k"]["sha256"] = "0" * 64
+    record.write_text(json.dumps(content))
+    assert "stale" in clbench(f"{command} --dry-run").out
+    assert "with other data; --rerun stale" in clbench(command).err

@@ -1,0 +1,121 @@
+"""A network whose hidden units are gated per task: the one that HAT trains (Serra et al., 2018).
+
+Made of any backbone that is a plain chain of layers. After each of its layers l stands a gate
+
+    a_l^t = sigmoid(s e_l^t)
+
+with one embedding e_l^t of task t per unit, or per channel of a convolution. It multiplies what
+leaves the layer, behind its ReLU, dropout and pooling. Heads are not gated.
+"""
+
+import copy
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from clbench.networks.backbones import Backbone
+from clbench.networks.dropout import Dropout
+from clbench.networks.heads import TaskNet
+
+
+@dataclass(frozen=True)
+class Block:
+    """A layer with weights, and what follows it up to the next one."""
+
+    layer: nn.Linear | nn.Conv2d
+    end: list[nn.Module]
+
+    @property
+    def units(self) -> int:
+        """Outputs: units, or channels."""
+        layer = self.layer
+        return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
+
+    @property
+    def inputs(self) -> int:
+        layer = self.layer
+        return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+
+
+def blocks(trunk: Backbone) -> list[Block]:
+    """The chain of a backbone's layers; flattening is left to whoever runs them."""
+    found: list[Block] = []
+    chain = getattr(trunk, "layers", None)
+    if not isinstance(chain, nn.Sequential):
+        raise TypeError(f"{type(trunk).__name__} is no chain of layers")
+    for module in chain:
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            found.append(Block(module, []))
+        elif any(True for _ in module.parameters()):
+            raise TypeError(f"{type(module).__name__} is neither nn.Linear nor nn.Conv2d")
+        elif found and not isinstance(module, nn.Flatten):
+            found[-1].end.append(module)
+    return found
+
+
+def enter(layer: nn.Module, x: Tensor) -> Tensor:
+    """The layer's output; a linear one takes images flattened."""
+    out: Tensor = layer(x.flatten(1) if isinstance(layer, nn.Linear) else x)
+    return out
+
+
+class HATNet(TaskNet):
+    """A gated trunk and one linear head per task.
+
+    In evaluation mode the gates are those at `smax`; in training mode at `s`, which `HATPlugin`
+    anneals.
+    """
+
+    def __init__(
+        self,
+        trunk: Backbone,
+        classes: Sequence[int],
+        *,
+        smax: float = 400.0,
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        """`dropout` goes behind every hidden layer, beside what the trunk itself has."""
+        super().__init__()
+        chain = blocks(trunk)
+        extra = [Dropout(dropout)] if dropout else []
+        self.start = Dropout(input_dropout)
+        self.layers = nn.ModuleList(block.layer for block in chain)
+        self.ends = nn.ModuleList(
+            nn.Sequential(*block.end, *copy.deepcopy(extra)) for block in chain
+        )
+        self.units = [block.units for block in chain]
+        """Gated units of each layer."""
+        self.repeats = [1] + [
+            after.inputs // before.units for before, after in itertools.pairwise(chain)
+        ]
+        """How many inputs of a layer one unit below feeds: positions, where channels are
+        flattened."""
+        # one parameter per layer and task: tasks that are not trained get no gradient at all
+        self.embeddings = nn.ModuleList(
+            nn.ParameterList(nn.Parameter(torch.randn(n)) for _ in classes) for n in self.units
+        )
+        self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
+        self.smax = smax
+        self.s = smax
+
+    def embedding(self, task: int) -> list[nn.Parameter]:
+        """e^t of every layer."""
+        return [of_layer[task] for of_layer in self.embeddings]  # type: ignore[index]
+
+    def gates(self, task: int, s: float | None = None) -> list[Tensor]:
+        """a^t of every layer, at the slope of the present mode if none is given."""
+        if s is None:
+            s = self.s if self.training else self.smax
+        return [torch.sigmoid(s * e) for e in self.embedding(task)]
+
+    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
+        x = self.start(x)
+        for layer, end, gate in zip(self.layers, self.ends, self.gates(task_label), strict=True):
+            x = end(enter(layer, x))
+            x = x * gate.view(-1, *[1] * (x.dim() - 2))  # (B, units) or (B, channels, H, W)
+        out: Tensor = self.heads[task_label](x)
+        return out

@@ -1,0 +1,119 @@
+"""Synaptic Intelligence (Zenke et al., ICML 2017).
+
+    loss = CE + strength * sum_i Omega_i (theta_i - theta*_i)^2
+
+theta* being the weights after the last task. While a task is learned, each parameter adds up what
+it did for the loss, with g the gradient of CE alone and d the step just made,
+
+    omega_i = - sum_steps g_i d_i,      Omega_i += omega_i / (D_i^2 + damping)
+
+with D the change over the whole task. Kept are Omega and theta*, so a step costs the same at every
+task.
+
+Avalanche's own plugin is not used: on a CPU it takes no copies of the weights, so that every d is 0
+and nothing is ever penalised; its gradients include the penalty's; and it caps Omega at 0.001.
+
+Differs from the paper in: an Omega below 0, which would drive its parameter away without bound, is
+set to 0. The shared schedule puts the weights of the best epoch back after a task, and the sum
+omega ends at that epoch too.
+"""
+
+import math
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from clbench.declare import NonNegativeFloat, PositiveFloat
+from clbench.memory import Memory, of_tensors
+from clbench.method import Method
+from clbench.networks import ordinary
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+
+class SIPlugin(SupervisedPlugin):
+    """Follows each parameter's part in lowering the loss, and holds on to those that mattered."""
+
+    def __init__(self, strength: float, damping: float = 1e-3) -> None:
+        super().__init__()
+        self.strength, self.damping = strength, damping
+        self.importance: dict[str, Tensor] = {}
+        """Omega."""
+        self.anchor: dict[str, Tensor] = {}
+        """theta*; before the first task is over, where it started."""
+        self._path: dict[str, Tensor] = {}  # omega of the task so far
+        self._best: dict[str, Tensor] = {}  # omega at the end of its best epoch
+        self._before: dict[str, tuple[Tensor, Tensor]] = {}  # theta and g before a step
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        parameters = list(strategy.model.named_parameters())
+        for name, p in parameters:  # new ones, like a head that Avalanche has just added
+            self.anchor.setdefault(name, p.detach().clone())
+        self._path = {name: torch.zeros_like(p) for name, p in parameters}
+        self._best = {}
+
+    @torch.no_grad()
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        self._before = {}
+        for name, p in strategy.model.named_parameters():
+            if not p.requires_grad:
+                continue
+            if p.grad is not None:
+                self._before[name] = (p.detach().clone(), p.grad.clone())
+            if name in self.importance:
+                pull = (p - self.anchor[name]).mul_(self.importance[name]).mul_(2 * self.strength)
+                p.grad = pull if p.grad is None else p.grad.add_(pull)
+
+    @torch.no_grad()
+    def after_update(self, strategy: Any, **kwargs: Any) -> None:
+        for name, p in strategy.model.named_parameters():
+            if name in self._before:
+                theta, gradient = self._before[name]
+                self._path[name] -= gradient.mul_(p - theta)
+
+    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        schedule = getattr(strategy, "schedule", None)
+        losses = [epoch["valid_loss"] for epoch in getattr(schedule, "curve", [])]
+        if losses and losses[-1] < min(losses[:-1], default=math.inf):
+            self._best = {name: path.clone() for name, path in self._path.items()}
+
+    @torch.no_grad()
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        path = self._best or self._path
+        for name, p in strategy.model.named_parameters():
+            change = p - self.anchor[name]
+            gained = path[name] / (change.square() + self.damping)
+            total = self.importance.get(name, torch.zeros_like(p)) + gained
+            self.importance[name] = total.clamp_min_(0)
+            self.anchor[name] = p.detach().clone()
+        self._path, self._best, self._before = {}, {}, {}
+
+    def memory(self) -> Memory:
+        return Memory(auxiliary=of_tensors([*self.importance.values(), *self.anchor.values()]))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"importance": self.importance, "anchor": self.anchor}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.importance, self.anchor = state["importance"], state["anchor"]
+
+
+class SI(Method):
+    """A quadratic penalty keeps weights near their values that did much for past losses."""
+
+    title = "SI"
+    family = "regularization"
+    paper = "Zenke et al., Continual Learning Through Synaptic Intelligence, ICML 2017"
+
+    strength: NonNegativeFloat = 1.0
+    """c: weight of the quadratic penalty"""
+    damping: PositiveFloat = 1e-3
+    """xi: keeps the importance of parameters that hardly moved finite"""
+
+    tuned = {"split-mnist-5k": {"strength": 10.0, "lr": 0.01}}
+
+    def build(self, stream: Stream) -> Strategy:
+        plugin = SIPlugin(self.strength, self.damping)
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])
