@@ -39,7 +39,11 @@ def command(what: str, out: str, as_json: bool) -> None:
 
 
 def _cell(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    """One line's worth of a value; `clbench show` has the whole."""
+    if not isinstance(value, list):
+        return value
+    more = f", and {len(value) - 3} more" if len(value) > 4 else ""
+    return ", ".join(map(str, value[:3] if more else value)) + more
 
 
 def _methods() -> list[dict[str, Any]]:

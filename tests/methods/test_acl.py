@@ -162,8 +162,8 @@ def learned(tasks: int = 3, **params: object):
     return strategy
 
 
-def test_private_parts_and_heads_of_learned_tasks_do_not_move():
-    strategy = learned(tasks=1)
+def test_private_parts_and_heads_of_learned_tasks_do_not_move_and_s_does():
+    strategy = learned(tasks=1, shared_rate=1.0)
     net = strategy.model
     before = {
         n: p.clone()
@@ -271,7 +271,7 @@ def test_every_row_of_the_ablation_table_trains(row):
 @pytest.mark.parametrize(
     "params",
     [
-        {"per_class": 2},
+        {"per_class": 2, "shared_rate": 1.0},
         {"shared_rate": 0.0},
         {"shared_rate": 0.1, "per_class": 1},
         {"fresh_discriminator": True, "shared_steps": 2, "two_passes": True, "valid_total": True},
