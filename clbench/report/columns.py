@@ -74,6 +74,14 @@ _ALL = (
         best=-1,
     ),
     Column(
+        "valid",
+        "valid %",
+        "Valid: validation accuracy of each task at its chosen epoch, mean over tasks; "
+        "what hyper-parameters are chosen by.",
+        r"Valid: validation accuracy (\%) of each task at its chosen epoch, mean over tasks.",
+        best=+1,
+    ),
+    Column(
         "arch",
         "arch MB",
         "Memory: 4 bytes a number, MB = 10^6 bytes.",

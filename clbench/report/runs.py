@@ -157,6 +157,7 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "bwt": metrics.bwt(run.R),
         "forgetting": metrics.forgetting(run.R),
         "fwt": metrics.fwt(run.R, untrained),
+        "valid": _valid(record.get("curve") or []),
         "intransigence": math.nan,
         "mean-intransigence": math.nan,
         "arch": _number(memory.get("architecture")) / MB,
@@ -165,6 +166,18 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "time": _number(seconds.get("total")),
         "shared-cost": shared_cost(record),
     }
+
+
+def _valid(curve: list[dict[str, float]]) -> float:
+    """Validation accuracy at the epoch of least validation loss, mean over tasks."""
+    best: dict[float, dict[str, float]] = {}
+    for epoch in curve:
+        task = epoch["task"]
+        if task not in best or epoch["valid_loss"] < best[task]["valid_loss"]:
+            best[task] = epoch
+    if not best:
+        return math.nan
+    return sum(epoch["valid_accuracy"] for epoch in best.values()) / len(best)
 
 
 def _number(value: Any) -> float:
