@@ -258,7 +258,8 @@ def _print_result(
             click.echo(f"  traceback: clbench show {cell.id} --out {store.root}", err=True)
     if bad:
         click.echo(f"{len(bad)} of {len(cells)} runs have no result.", err=True)
-        sys.exit(1)
+        refused = all(ended.get(c.id, {}).get("status") == "refused" for c in bad)
+        sys.exit(2 if refused else 1)  # refused: nothing failed, the command asked for too much
 
 
 def _print_plan(

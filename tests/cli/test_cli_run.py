@@ -242,3 +242,19 @@ def test_a_result_on_other_data_is_stale(here, clbench):
     record.write_text(json.dumps(content))
     assert "stale" in clbench(f"{command} --dry-run").out
     assert "with other data; --rerun stale" in clbench(command).err
+
+
+def test_a_stream_that_cannot_be_made_is_a_mistake_of_the_command(here, clbench):
+    Path("seven.py").write_text(
+        "from clbench import UserError\n"
+        "from clbench.benchmark import Benchmark\n"
+        "class Seven(Benchmark):\n"
+        '    """A benchmark that cannot be made."""\n'
+        '    title = "Seven"\n'
+        "    def sources(self, data, seed):\n"
+        '        raise UserError("ten classes cannot be split into 7 equal tasks")\n'
+    )
+    result = clbench("run --methods finetune --benchmarks ./seven.py")
+    assert result.code == 2
+    assert "refused: ten classes cannot be split into 7 equal tasks" in result.err
+    assert "Traceback" not in result.err
