@@ -11,21 +11,20 @@ from typing import Any
 
 import torch
 from avalanche.models import avalanche_forward
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from clbench.declare import PositiveInt
-from clbench.loader import batches
-from clbench.memory import Memory
 from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import ClassBuffer
+from clbench.training.buffers import BufferPlugin, ClassBuffer
 
 
-class AGEMPlugin(SupervisedPlugin):
+class AGEMPlugin(BufferPlugin):
     """Projects the gradient so that the mean loss on the memory does not rise."""
+
+    buffer: ClassBuffer
 
     def __init__(self, per_class: int, reference_batch: int) -> None:
         super().__init__()
@@ -46,18 +45,7 @@ class AGEMPlugin(SupervisedPlugin):
         return list(torch.autograd.grad(loss, trainable, allow_unused=True))
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        parts = [(b[0], b[1], b[-1]) for b in batches(strategy.experience.dataset, 1000)]
-        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
-        self.buffer.keep(x, y, t)
-
-    def memory(self) -> Memory:
-        return self.buffer.memory()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.buffer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.buffer.load_state_dict(state)
+        self.buffer.keep_from(strategy.experience.dataset)
 
 
 @torch.no_grad()

@@ -11,19 +11,19 @@ default, where the paper had 10 and 10.
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 
 from clbench.declare import PositiveInt
-from clbench.memory import Memory
 from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import Reservoir
+from clbench.training.buffers import BufferPlugin, Reservoir
 
 
-class ReservoirReplayPlugin(SupervisedPlugin):
+class ReservoirReplayPlugin(BufferPlugin):
     """Joins reservoir samples to every training batch."""
+
+    buffer: Reservoir
 
     def __init__(self, size: int, replay_batch: int | None = None) -> None:
         super().__init__()
@@ -46,15 +46,6 @@ class ReservoirReplayPlugin(SupervisedPlugin):
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         x, y, t = self._current[0], self._current[1], self._current[-1]
         self.buffer.offer(x.cpu(), y.cpu(), t.cpu())
-
-    def memory(self) -> Memory:
-        return self.buffer.memory()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.buffer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.buffer.load_state_dict(state)
 
 
 class ERReservoir(Method):

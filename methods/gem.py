@@ -20,21 +20,20 @@ import numpy as np
 import quadprog
 import torch
 from avalanche.models import avalanche_forward
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from clbench.declare import NonNegativeFloat, PositiveInt
-from clbench.loader import batches
-from clbench.memory import Memory
 from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import ClassBuffer
+from clbench.training.buffers import BufferPlugin, ClassBuffer
 
 
-class GEMPlugin(SupervisedPlugin):
+class GEMPlugin(BufferPlugin):
     """Projects the gradient so that the loss on no past task's memory rises."""
+
+    buffer: ClassBuffer
 
     def __init__(self, per_class: int, margin: float = 0.0) -> None:
         super().__init__()
@@ -63,18 +62,7 @@ class GEMPlugin(SupervisedPlugin):
         return torch.stack(rows)
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        parts = [(b[0], b[1], b[-1]) for b in batches(strategy.experience.dataset, 1000)]
-        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
-        self.buffer.keep(x, y, t)
-
-    def memory(self) -> Memory:
-        return self.buffer.memory()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.buffer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.buffer.load_state_dict(state)
+        self.buffer.keep_from(strategy.experience.dataset)
 
 
 @torch.no_grad()

@@ -7,8 +7,10 @@ Both keep network inputs with their label and task in tensors, draw from the glo
 from typing import Any
 
 import torch
+from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
+from clbench.loader import batches
 from clbench.memory import Memory, of_tensors
 
 
@@ -86,3 +88,24 @@ class ClassBuffer(Buffer):
                 rows = ((t == task) & (y == label)).nonzero().flatten()
                 rows = rows[torch.randperm(len(rows))[: self.per_class]]
                 self._append(x[rows], y[rows], t[rows])
+
+    def keep_from(self, dataset: Any) -> None:
+        """The same, from an Avalanche data set."""
+        parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
+        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
+        self.keep(x, y, t)
+
+
+class BufferPlugin(SupervisedPlugin):
+    """A plugin whose state is one buffer."""
+
+    buffer: Buffer
+
+    def memory(self) -> Memory:
+        return self.buffer.memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.buffer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.buffer.load_state_dict(state)
