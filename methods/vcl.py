@@ -1,0 +1,149 @@
+"""Variational Continual Learning (Nguyen et al., ICLR 2018).
+
+Weights are independent Gaussians q = N(mu, sigma^2). Task k is learned by
+
+    loss = E_q[CE] + KL(q || prior) / N
+
+with N the number of its training samples and the prior the posterior q of task k-1, N(0, 1) at
+first. The KL is in closed form, over the trunk and the task's own head; each head has a posterior
+of its own, and N(0, 1) before it is learned. E_q is estimated by `samples` draws (local
+reparameterisation in linear layers, see `clbench.networks.bayes`). In tests the probabilities of
+`test_samples` draws are averaged; they come from a generator of their own, so that a test
+disturbs nothing and gives the same numbers again.
+
+Adam is used, as the paper demands: the gradients of rho are orders smaller than those of mu, and
+plain SGD hardly moves sigma. Its learning rate is a multiple of the protocol's, so that schedule
+and `--lr` mean the same; the protocol's momentum plays no part.
+
+Differs from the paper in: means start at random, not from a maximum-likelihood fit to the first
+task; the KL leaves out heads of other tasks, whose gradients are zero or would pull
+heads that are not learned yet; the shared schedule chooses the epoch by the validation CE, where
+the paper trains for a fixed number.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import nn
+
+from clbench.declare import NonNegativeInt, PositiveFloat, PositiveInt
+from clbench.memory import Memory, of_tensors
+from clbench.method import Method
+from clbench.networks import backbone
+from clbench.networks.bayes import BayesNet, Gaussian, kl
+from clbench.seeding import derive
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+
+class VCLPlugin(SupervisedPlugin):
+    """Trains a `BayesNet` towards the posterior, from the last task's as prior."""
+
+    def __init__(self, samples: int = 1) -> None:
+        super().__init__()
+        self.samples = samples
+        self.prior: dict[str, Gaussian] = {}
+        """q after the last task, of the trunk and of each head that was learned."""
+        self.k = 0
+        self.n = 0
+        """Samples that the current task is learned from."""
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.k = int(strategy.experience.task_labels[0])
+        self.n = len(strategy.experience.dataset)
+
+    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        if self.samples > 1:  # the mean over repeated rows is that over draws
+            strategy.mbatch = [
+                part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
+            ]
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.loss = strategy.loss + kl(strategy.model.posterior(self.k), self.prior) / self.n
+
+    @torch.no_grad()
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        for name, (mu, sigma) in strategy.model.posterior(self.k).items():
+            self.prior[name] = (mu.detach().clone(), sigma)
+
+    def memory(self) -> Memory:
+        return Memory(auxiliary=of_tensors(part for q in self.prior.values() for part in q))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"prior": {name: list(q) for name, q in self.prior.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.prior = {name: (mu, sigma) for name, (mu, sigma) in state["prior"].items()}
+
+
+class AdamStrategy(Strategy):
+    """The shared protocol with Adam in SGD's place, at `rate` times its learning rates."""
+
+    def __init__(self, *, rate: float, **kwargs: Any) -> None:
+        self.rate = rate
+        super().__init__(**kwargs)
+        lowest = self.stream.protocol.lr_min * rate
+        self.schedule.protocol = replace(self.stream.protocol, lr_min=lowest)
+
+    def _sgd(self, model: nn.Module) -> Any:
+        trainable = [p for p in model.parameters() if p.requires_grad]
+        return torch.optim.Adam(trainable, lr=self.rate * self.stream.protocol.lr)
+
+
+class VCL(Method):
+    """The posterior over weights after one task is the prior of the next."""
+
+    title = "VCL"
+    family = "regularization"
+    paper = "Nguyen et al., Variational Continual Learning, ICLR 2018"
+    protocol = {"momentum": 0.0, "weight_decay": 0.0}
+
+    samples: PositiveInt = 1
+    """draws of the weights in a training step"""
+    test_samples: NonNegativeInt = 10
+    """draws of the weights in a test, their probabilities averaged; 0: the means predict"""
+    rho: float = -3.0
+    """initial rho of every weight; sigma = log(1 + exp(rho))"""
+    mu_std: PositiveFloat | None = 0.1
+    """initial means are drawn from N(0, mu_std^2); none means as in an ordinary layer"""
+    adam_rate: PositiveFloat = 0.02
+    """learning rate of Adam as a multiple of the protocol's: 0.001 where that is 0.05"""
+
+    tuned = {  # in the AlexNet, with its wider layers, 0.1 would make the first outputs huge
+        "split-cifar100": {"mu_std": None},
+        "split-miniimagenet": {"mu_std": None},
+        "five-datasets": {"mu_std": None},
+    }
+
+    def build(self, stream: Stream) -> Strategy:
+        return self.strategy(stream, VCLPlugin(self.samples))
+
+    def strategy(self, stream: Stream, plugin: VCLPlugin) -> Strategy:
+        model = self.network(stream)
+        return AdamStrategy(rate=self.adam_rate, model=model, stream=stream, plugins=[plugin])
+
+    def network(self, stream: Stream) -> BayesNet:
+        """The benchmark's backbone and heads, of Gaussian weights."""
+        return BayesNet(
+            backbone(stream.backbone, stream.input_shape),
+            stream.classes,
+            rho=self.rho,
+            mu_std=self.mu_std,
+            test_samples=self.test_samples,
+            seed=derive(stream.seed, "weights in tests"),
+        )
+
+    def refuses(self, stream: Stream) -> str:
+        if stream.backbone not in ("mlp", "alexnet"):
+            return (
+                f"VCL learns Gaussian weights of linear layers and convolutions, in an MLP or the "
+                f"AlexNet; the batch norm of {stream.backbone} has none."
+            )
+        if stream.protocol.weight_decay > 0:
+            return (
+                f"weight decay ({stream.protocol.weight_decay:g}) would pull every rho to 0, which "
+                "is a sigma of 0.69; the prior takes its place: leave it at 0."
+            )
+        return ""

@@ -1,0 +1,164 @@
+"""VCL with a coreset (Nguyen et al., ICLR 2018): K-center samples are kept for the prediction.
+
+Of each task `coreset` training samples are chosen by the greedy K-center rule (each next one is the
+farthest from those chosen, in input space), taken out of the training data, and kept. VCL learns
+the rest. To test task i, a copy of the network is fitted to the coreset of task i,
+
+    loss = E_q[CE] + KL(q || posterior) / coreset
+
+and thrown away after the test, so that what is learned next never sees the coresets.
+
+Differs from the paper in: what `vcl` lists; the first centre is the first sample in the task's
+(shuffled) order; the fit to a coreset takes a fixed number of full-batch steps.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clbench.declare import PositiveFloat, PositiveInt
+from clbench.loader import TensorLoader, batches
+from clbench.memory import Memory
+from clbench.networks.bayes import BayesNet, kl
+from clbench.stream import Split, Stream
+from clbench.training import Strategy
+from clbench.training.buffers import Buffer
+
+from .vcl import VCL, VCLPlugin
+
+
+def k_center(x: Tensor, n: int) -> Tensor:
+    """Indices of n rows: the first, then always the one farthest from all chosen so far."""
+    x = x.flatten(1)
+    squares = x.square().sum(1)
+    nearest = torch.full_like(squares, torch.inf)
+    chosen = [0]
+    while len(chosen) < n:
+        last = chosen[-1]
+        nearest = torch.minimum(nearest, squares - 2 * (x @ x[last]) + squares[last])
+        nearest[chosen] = -torch.inf  # equal samples: none is taken twice
+        chosen.append(int(nearest.argmax()))
+    return torch.tensor(chosen)
+
+
+class Coresets(Buffer):
+    """The chosen samples of all tasks so far."""
+
+    def keep(self, x: Tensor, y: Tensor, t: Tensor) -> None:
+        self._append(x, y, t)
+
+    def of_task(self, task: int) -> tuple[Tensor, Tensor]:
+        mine = self.t == task
+        return self.x[mine], self.y[mine]
+
+
+class VCLCPlugin(VCLPlugin):
+    """VCL that holds samples back, and fits a copy of the network to them for each test."""
+
+    def __init__(
+        self, samples: int = 1, coreset: int = 40, steps: int = 100, lr: float = 1e-3
+    ) -> None:
+        super().__init__(samples)
+        self.coreset, self.steps, self.lr = coreset, steps, lr
+        self.kept = Coresets()
+        self._learned: nn.Module | None = None  # the real network, while a copy is tested
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        super().before_training_exp(strategy, **kwargs)
+        dataset = strategy.experience.dataset
+        if len(dataset) <= self.coreset:
+            raise ValueError(
+                f"a coreset of {self.coreset} leaves nothing of {len(dataset)} samples to learn"
+            )
+        parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
+        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
+        chosen = k_center(x, self.coreset)
+        self.kept.keep(x[chosen], y[chosen], t[chosen])
+        rest = torch.ones(len(y), dtype=torch.bool)
+        rest[chosen] = False
+        self.n = int(rest.sum())
+        rows = rest.nonzero().flatten()
+        size, split = strategy.train_mb_size, getattr(dataset, "split", None)
+        if isinstance(split, Split):
+            left = replace(split, rows=split.rows[rows], labels=split.labels[rows])
+            strategy.dataloader = TensorLoader([left], size, strategy.dataloader.shuffle)
+        else:
+            shuffle = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
+            strategy.dataloader = batches(dataset.subset(rows.tolist()), size, shuffle)
+
+    def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+        origin = getattr(strategy.experience, "origin_stream", None)
+        task = int(strategy.experience.task_labels[0])
+        # the validation data choose the epoch of the network that is being learned
+        if getattr(origin, "name", "") != "valid" and task in self.kept.t.tolist():
+            self._learned = strategy.model
+            strategy.model = self.fitted(strategy.model, task)
+
+    def after_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+        if self._learned is not None:
+            strategy.model, self._learned = self._learned, None
+
+    def fitted(self, model: BayesNet, task: int) -> BayesNet:
+        """A copy, fitted to the coreset of a task from the posterior as prior.
+
+        Draws come from a generator of its own: a test disturbs nothing.
+        """
+        x, y = (part.to(next(model.parameters()).device) for part in self.kept.of_task(task))
+        fit = copy.deepcopy(model).train()
+        prior = {n: (m.detach(), s.detach()) for n, (m, s) in model.posterior(task).items()}
+        optimizer = torch.optim.Adam(fit.parameters(), lr=self.lr)
+        many_x, many_y = x.repeat(self.samples, *[1] * (x.dim() - 1)), y.repeat(self.samples)
+        generator = torch.Generator().manual_seed(model.seed)
+        with torch.enable_grad(), fit.drawing(generator):
+            for _ in range(self.steps):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(fit(many_x, task), many_y)
+                (loss + kl(fit.posterior(task), prior) / len(y)).backward()
+                optimizer.step()
+        return fit.eval()
+
+    def memory(self) -> Memory:
+        return super().memory() + self.kept.memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"kept": self.kept.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.kept.load_state_dict(state["kept"])
+
+
+class VCLC(VCL):
+    """VCL, with samples of each task held back for the prediction."""
+
+    title = "VCL-C"
+    family = "memory"
+    paper = "Nguyen et al., Variational Continual Learning, ICLR 2018 (K-center coreset)"
+
+    coreset: PositiveInt = 40
+    """samples of each task that are kept, and not trained on"""
+    coreset_steps: PositiveInt = 100
+    """steps of the fit to a coreset before a test"""
+    coreset_lr: PositiveFloat = 0.001
+    """learning rate of Adam in that fit"""
+
+    tuned = {
+        "permuted-mnist": {"coreset": 200},  # as in the paper
+        "split-cifar100": {"mu_std": None},  # as in vcl
+        "split-miniimagenet": {"mu_std": None},
+        "five-datasets": {"mu_std": None},
+    }
+
+    def build(self, stream: Stream) -> Strategy:
+        plugin = VCLCPlugin(self.samples, self.coreset, self.coreset_steps, self.coreset_lr)
+        return self.strategy(stream, plugin)
+
+    def refuses(self, stream: Stream) -> str:
+        least = min(len(task.train) for task in stream.tasks)
+        if least <= self.coreset:
+            return f"coreset={self.coreset} leaves nothing of a task's {least} samples to learn."
+        return super().refuses(stream)
