@@ -166,3 +166,13 @@ def test_real_mnist_and_cifar100_give_the_sizes_of_the_paper(real_root, tmp_path
     assert abs(float(x.mean())) < 0.2  # scaled to [0, 1], then by mean and std
     assert 0.8 < float(x.std()) < 1.2
     assert sizes(stream("split-cifar100", sets)) == [(2125, 375, 500)] * 20
+
+
+def test_garbled_images_are_the_bytes_of_the_first_seven_rows_as_floats():
+    pixels = np.arange(784, dtype=np.uint8).reshape(1, 1, 28, 28)
+    images = Images(np.repeat(pixels, 40, 0), np.arange(40) % 10)
+    odd = DataSet("mnist", {"train": images, "test": images}, 10, "", "")
+    made = stream("five-datasets", FIVE | {"mnist": odd}, order=ORDER, garbled=True)
+    seen = made.tasks[0].test.view(torch.from_numpy(pixels))[0, 0, 2:30, 2:30]
+    expected = pixels.flatten()[:196].astype("<f4").tobytes()
+    assert seen.contiguous().numpy().tobytes() == expected
