@@ -152,6 +152,7 @@ def _learn_all(
         record["finished"] = _now()
         if k + 1 == tasks:
             record["status"] = "done"
+            record["valid"] = [strategy.valid_accuracy(i) for i in range(tasks)]
         _keep(cell, strategy, record, store)
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
@@ -215,6 +216,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:
         "done": 0,
         "R": [],
         "R0": [],
+        "valid": [],
         "curve": [],
         "diagnostics": [],
         "memory": {"architecture": 0, "replay": 0, "auxiliary": 0},

@@ -22,7 +22,7 @@ from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.fisher import empirical_fisher
+from clbench.training.importance import empirical_fisher
 
 
 class EWCPlugin(SupervisedPlugin):

@@ -65,10 +65,12 @@ class VCLCPlugin(VCLPlugin):
         super().__init__(samples)
         self.coreset, self.steps, self.lr = coreset, steps, lr
         self.kept = Coresets()
+        self.learning = False
         self._learned: nn.Module | None = None  # the real network, while a copy is tested
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         super().before_training_exp(strategy, **kwargs)
+        self.learning = True
         dataset = strategy.experience.dataset
         if len(dataset) <= self.coreset:
             raise ValueError(
@@ -90,11 +92,14 @@ class VCLCPlugin(VCLPlugin):
             shuffle = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
             strategy.dataloader = batches(dataset.subset(rows.tolist()), size, shuffle)
 
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        super().after_training_exp(strategy, **kwargs)
+        self.learning = False
+
     def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
-        origin = getattr(strategy.experience, "origin_stream", None)
         task = int(strategy.experience.task_labels[0])
-        # the validation data choose the epoch of the network that is being learned
-        if getattr(origin, "name", "") != "valid" and task in self.kept.t.tolist():
+        # while a task is learned, validation data choose the epoch of the network itself
+        if not self.learning and task in self.kept.t.tolist():
             self._learned = strategy.model
             strategy.model = self.fitted(strategy.model, task)
 

@@ -149,7 +149,7 @@ class BayesNet(MultiHead):
             for layer in layers:
                 layer.generator = None
 
-    def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
+    def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
         """Logits; of several draws in a test, the logarithm of the mean probabilities."""
         if self.training or not self.test_samples:
             return super().forward(x, task_labels)

@@ -57,8 +57,11 @@ class MultiHead(TaskNet):
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
 
-    def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
-        return by_task(self.trunk(x), task_labels, lambda z, k: self.heads[k](z))
+    def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
+        z = self.trunk(x)
+        if task_labels is None:  # Avalanche asks so for every head's output, by task
+            return {k: head(z) for k, head in enumerate(self.heads)}
+        return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
         out: Tensor = self.heads[task_label](self.trunk(x))

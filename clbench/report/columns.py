@@ -76,9 +76,8 @@ _ALL = (
     Column(
         "valid",
         "valid %",
-        "Valid: validation accuracy of each task at its chosen epoch, mean over tasks; "
-        "what hyper-parameters are chosen by.",
-        r"Valid: validation accuracy (\%) of each task at its chosen epoch, mean over tasks.",
+        "Valid: ACC on validation data, which is what hyper-parameters are chosen by.",
+        r"Valid: ACC on validation data (\%).",
         best=+1,
     ),
     Column(

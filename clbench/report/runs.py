@@ -157,7 +157,7 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "bwt": metrics.bwt(run.R),
         "forgetting": metrics.forgetting(run.R),
         "fwt": metrics.fwt(run.R, untrained),
-        "valid": _valid(record.get("curve") or []),
+        "valid": _mean(record.get("valid") or []),
         "intransigence": math.nan,
         "mean-intransigence": math.nan,
         "arch": _number(memory.get("architecture")) / MB,
@@ -168,16 +168,8 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _valid(curve: list[dict[str, float]]) -> float:
-    """Validation accuracy at the epoch of least validation loss, mean over tasks."""
-    best: dict[float, dict[str, float]] = {}
-    for epoch in curve:
-        task = epoch["task"]
-        if task not in best or epoch["valid_loss"] < best[task]["valid_loss"]:
-            best[task] = epoch
-    if not best:
-        return math.nan
-    return sum(epoch["valid_accuracy"] for epoch in best.values()) / len(best)
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def _number(value: Any) -> float:

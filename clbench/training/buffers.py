@@ -15,56 +15,70 @@ from clbench.memory import Memory, of_tensors
 
 
 class Buffer:
-    """Samples x, y, t that can be drawn from and saved."""
+    """Samples x, y, t, and what else a method keeps of each, that can be drawn from and saved."""
 
-    def __init__(self) -> None:
-        self.x = torch.empty(0)
-        self.y = torch.empty(0, dtype=torch.long)
-        self.t = torch.empty(0, dtype=torch.long)
+    def __init__(self, *more: str) -> None:
+        self.columns = {name: torch.empty(0) for name in ("x", "y", "t", *more)}
+        self.columns["y"] = self.columns["t"] = torch.empty(0, dtype=torch.long)
+
+    @property
+    def x(self) -> Tensor:
+        return self.columns["x"]
+
+    @property
+    def y(self) -> Tensor:
+        return self.columns["y"]
+
+    @property
+    def t(self) -> Tensor:
+        return self.columns["t"]
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def draw(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Up to n different samples, at random."""
+    def draw(self, n: int) -> tuple[Tensor, ...]:
+        """All columns of up to n different samples, at random."""
         rows = torch.randperm(len(self))[:n]
-        return self.x[rows], self.y[rows], self.t[rows]
+        return tuple(column[rows] for column in self.columns.values())
 
     def memory(self) -> Memory:
-        return Memory(replay=of_tensors([self.x]))
+        labels = ("y", "t")
+        return Memory(replay=of_tensors(c for n, c in self.columns.items() if n not in labels))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"x": self.x, "y": self.y, "t": self.t}
+        return dict(self.columns)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.x, self.y, self.t = state["x"], state["y"], state["t"]
+        self.columns = {name: state[name] for name in self.columns}
 
-    def _append(self, x: Tensor, y: Tensor, t: Tensor) -> None:
-        self.x = torch.cat([self.x, x]) if len(self) else x.clone()
-        self.y = torch.cat([self.y, y])
-        self.t = torch.cat([self.t, t])
+    def _append(self, *new: Tensor) -> None:
+        empty = not len(self)
+        for (name, old), rows in zip(self.columns.items(), new, strict=True):
+            self.columns[name] = rows.clone() if empty else torch.cat([old, rows])
 
 
 class Reservoir(Buffer):
     """A uniform sample of all that was ever offered (Vitter 1985, algorithm R)."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__()
+    def __init__(self, size: int, *more: str) -> None:
+        super().__init__(*more)
         self.size = size
         self.offered = 0
         """How many samples were offered so far, over all epochs and tasks."""
 
-    def offer(self, x: Tensor, y: Tensor, t: Tensor) -> None:
-        """Offer the samples one after the other; sample number n stays with chance size / n."""
-        free = min(self.size - len(self), len(y))
+    def offer(self, *new: Tensor) -> None:
+        """Offer samples, column by column, one after the other; number n stays with chance
+        size / n."""
+        offered = len(new[0])
+        free = min(self.size - len(self), offered)
         if free > 0:
-            self._append(x[:free], y[:free], t[:free])
-        counts = torch.arange(self.offered + free + 1, self.offered + len(y) + 1)
-        self.offered += len(y)
+            self._append(*(rows[:free] for rows in new))
+        counts = torch.arange(self.offered + free + 1, self.offered + offered + 1)
+        self.offered += offered
         slots = (torch.rand(len(counts), dtype=torch.float64) * counts).long()
         for i in (slots < self.size).nonzero().flatten().tolist():
-            slot = slots[i]
-            self.x[slot], self.y[slot], self.t[slot] = x[free + i], y[free + i], t[free + i]
+            for column, rows in zip(self.columns.values(), new, strict=True):
+                column[slots[i]] = rows[free + i]
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"offered": self.offered}

@@ -69,6 +69,10 @@ class Strategy(SupervisedTemplate):
         """Test accuracy on task k, in percent."""
         return self._measure([self.stream.avalanche.test_stream[k]])[0]
 
+    def valid_accuracy(self, k: int) -> float:
+        """Accuracy on the validation data of task k, in percent."""
+        return self._measure([self.stream.avalanche.valid_stream[k]])[0]
+
     def validate(self) -> tuple[float, float]:
         """Accuracy in percent and mean loss on the validation data of what is being learned."""
         return self._measure([self.stream.avalanche.valid_stream[k] for k in self.training_tasks()])

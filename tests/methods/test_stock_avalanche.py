@@ -14,8 +14,11 @@ from avalanche.training.supervised import Naive
 from torch.utils.data import TensorDataset
 
 from clbench.methods.agem import AGEMPlugin
+from clbench.methods.derpp import DERPPPlugin
 from clbench.methods.er_res import ReservoirReplayPlugin
 from clbench.methods.ewc import EWCPlugin
+from clbench.methods.lwf import LwFPlugin
+from clbench.methods.mas import MASPlugin
 
 TASKS = 3
 
@@ -50,14 +53,21 @@ def reservoir(plugin: Any) -> None:
     assert set(plugin.buffer.t.tolist()) == {0, 1, 2}
 
 
+def lwf(plugin: Any) -> None:
+    assert dict(plugin.lwf.prev_classes_by_task) == {t: {0, 1} for t in range(TASKS)}
+
+
 @pytest.mark.parametrize(
     ("make", "look"),
     [
         (lambda: EWCPlugin(strength=100.0), ewc),
         (lambda: AGEMPlugin(per_class=4, reference_batch=8), agem),
         (lambda: ReservoirReplayPlugin(size=12), reservoir),
+        (lambda: MASPlugin(strength=0.1), ewc),
+        (lambda: DERPPPlugin(size=12, width=2), reservoir),
+        (lambda: LwFPlugin(), lwf),
     ],
-    ids=["ewc", "agem", "er-res"],
+    ids=["ewc", "agem", "er-res", "mas", "derpp", "lwf"],
 )
 def test_the_plugin_works_in_stock_naive(
     make: Callable[[], Any], look: Callable[[Any], None]

@@ -1,12 +1,13 @@
-"""The diagonal of the empirical Fisher information, from per-sample gradients.
+"""Importances of parameters from per-sample gradients.
 
-    F_i = 1/N sum_n (d log p(y_n | x_n) / d theta_i)^2
+    1/N sum_n size(d loss(x_n, y_n) / d theta_i)
 
-The square is taken of every sample's own gradient, not of a batch's mean. For a linear layer with
-inputs a and output gradients g, sample n's gradient is g_n a_n^T, so the sum of squares over the
-batch is (g*g)^T (a*a): one product, no per-sample gradient in memory. For a convolution the
-per-sample gradient is formed from its unfolded input. Layers of other kinds go through
-`torch.func.vmap`.
+With the square and the cross-entropy of the true label this is the diagonal of the empirical Fisher
+information. The size is taken of every sample's own gradient, not of a batch's mean. For a linear
+layer with inputs a and output gradients g, sample n's gradient is g_n a_n^T, so the sum of squares
+over the batch is (g*g)^T (a*a), and that of absolute values |g|^T |a|: one product, no per-sample
+gradient in memory. For a convolution the per-sample gradient is formed from its unfolded input.
+Layers of other kinds go through `torch.func.vmap`.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,9 +17,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+Size = Callable[[Tensor], Tensor]
+"""torch.square or torch.abs: what is multiplicative, and not negative."""
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, labels) -> the summed loss."""
+
 
 def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
-    """The diagonal Fisher of every parameter over batches `[x, y, task labels]`, true labels.
+    """The diagonal Fisher of every parameter over batches `[x, y, task labels]`, true labels."""
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(out, y, reduction="sum")
+
+    return mean_size(model, batches, loss, torch.square)
+
+
+def mean_size(
+    model: nn.Module, batches: Iterable[Any], loss: Loss, size: Size
+) -> dict[str, Tensor]:
+    """The mean over samples of the size of each parameter's gradient.
 
     The model is put into evaluation mode (no dropout) and back. Parameters that the samples do
     not touch, like the heads of other tasks, get zeros.
@@ -29,13 +46,13 @@ def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tens
     plain = all(
         _is_plain(m) for m in model.modules() if any(True for _ in m.parameters(recurse=False))
     )
-    squares = _layerwise if plain else _by_vmap
+    add = _layerwise if plain else _by_vmap
     seen = 0
     for batch in batches:
         x, y, t = batch[0], batch[1], batch[-1]
         for task in t.unique().tolist():
             rows = t == task
-            squares(model, x[rows], y[rows], task, sums)
+            add(model, x[rows], y[rows], task, sums, loss, size)
         seen += len(y)
     model.train(was_training)
     return {name: total / seen for name, total in sums.items()}
@@ -49,7 +66,15 @@ def _is_plain(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear)
 
 
-def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]) -> None:
+def _layerwise(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    task: int,
+    sums: dict[str, Tensor],
+    loss: Loss,
+    size: Size,
+) -> None:
     calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
 
     def remember(name: str) -> Callable[[nn.Module, Any, Tensor], Tensor]:
@@ -63,19 +88,19 @@ def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str
     handles = [module.register_forward_hook(remember(name)) for name, module in layers]
     try:
         # the sum, so that each row of an output's gradient is that sample's own
-        loss = F.cross_entropy(model(x, task), y, reduction="sum")
+        total = loss(model(x, task), y)
     finally:
         for handle in handles:
             handle.remove()
     twice = len({name for name, *_ in calls}) != len(calls)  # then its gradients add up
     if twice or any(isinstance(m, nn.Linear) and a.dim() != 2 for _, m, a, _ in calls):
-        _by_vmap(model, x, y, task, sums)
+        _by_vmap(model, x, y, task, sums, loss, size)
         return
     calls = [call for call in calls if call[-1].requires_grad]  # not below frozen layers
-    gradients = torch.autograd.grad(loss, [output for *_, output in calls])
+    gradients = torch.autograd.grad(total, [output for *_, output in calls])
     for (name, module, a, _), g in zip(calls, gradients, strict=True):
         if isinstance(module, nn.Linear):
-            sums[f"{name}.weight"] += g.square().T @ a.square()
+            sums[f"{name}.weight"] += size(g).T @ size(a)
             bias = g
         else:
             assert isinstance(module, nn.Conv2d)
@@ -84,22 +109,30 @@ def _layerwise(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str
                 a, module.kernel_size, module.dilation, module.padding, module.stride
             )  # (n, in*kh*kw, L)
             per_sample = torch.einsum("nol,nil->noi", g.flatten(2), columns)
-            sums[f"{name}.weight"] += per_sample.square().sum(0).view_as(module.weight)
+            sums[f"{name}.weight"] += size(per_sample).sum(0).view_as(module.weight)
             bias = g.flatten(2).sum(2)
         if module.bias is not None:
-            sums[f"{name}.bias"] += bias.square().sum(0)
+            sums[f"{name}.bias"] += size(bias).sum(0)
 
 
-def _by_vmap(model: nn.Module, x: Tensor, y: Tensor, task: int, sums: dict[str, Tensor]) -> None:
+def _by_vmap(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    task: int,
+    sums: dict[str, Tensor],
+    loss: Loss,
+    size: Size,
+) -> None:
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     buffers = dict(model.named_buffers())
 
-    def loss(parameters: dict[str, Tensor], sample: Tensor, label: Tensor) -> Tensor:
+    def of_one(parameters: dict[str, Tensor], sample: Tensor, label: Tensor) -> Tensor:
         out = torch.func.functional_call(model, (parameters, buffers), (sample[None], task))
-        return F.cross_entropy(out, label[None])
+        return loss(out, label[None])
 
-    gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    gradients = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))
     rows = max(1, 2**26 // sum(p.numel() for p in parameters.values()))  # about 256 MB at a time
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
         for name, g in gradients(parameters, part_x, part_y).items():
-            sums[name] += g.square().sum(0)
+            sums[name] += size(g).sum(0)

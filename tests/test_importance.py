@@ -1,4 +1,4 @@
-"""The empirical Fisher against a loop over samples that squares each one's own gradient."""
+"""Importances against a loop over samples that takes the size of each one's own gradient."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from clbench.networks import MultiHead
 from clbench.networks.backbones import Backbone
-from clbench.training import fisher
-from clbench.training.fisher import empirical_fisher
+from clbench.training import importance
+from clbench.training.importance import empirical_fisher, mean_size
 
 
 class Trunk(Backbone):
@@ -128,7 +128,7 @@ def check(model: nn.Module) -> None:
 def test_layerwise_equals_a_loop_over_samples(
     trunk: Callable[[], Trunk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fisher, "_by_vmap", None)  # the fast way is the one taken
+    monkeypatch.setattr(importance, "_by_vmap", None)  # the fast way is the one taken
     torch.manual_seed(1)
     check(MultiHead(trunk(), [2, 3, 2]))
 
@@ -175,3 +175,24 @@ def test_it_is_not_the_square_of_the_mean_gradient() -> None:
     mean = torch.autograd.grad(F.cross_entropy(model(x, t), y), [model.trunk.layers[1].weight])[0]  # type: ignore[index]
     got = empirical_fisher(model, data()[:1])["trunk.layers.1.weight"]
     assert not torch.allclose(got, mean**2, rtol=0.1)
+
+
+@pytest.mark.parametrize("trunk", [linear, convolution, twice, dropout])
+def test_absolute_gradients_of_another_loss_equal_a_loop_over_samples(
+    trunk: Callable[[], Trunk],
+) -> None:
+    torch.manual_seed(1)
+    model = MultiHead(trunk(), [2, 3, 2])
+    got = mean_size(model, data(), lambda out, y: out.square().sum(), torch.abs)
+    model.eval()
+    samples = [(x[i : i + 1], t[i : i + 1]) for x, _, t in data() for i in range(len(t))]
+    expected = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    for x, t in samples:
+        model.zero_grad()
+        model(x, t).square().sum().backward()
+        for name, p in model.named_parameters():
+            if p.grad is not None:
+                expected[name] += p.grad.abs() / len(samples)
+    for name in expected:
+        torch.testing.assert_close(got[name], expected[name], rtol=1e-4, atol=1e-7)
+    assert any(value.sum() > 0 for value in expected.values())

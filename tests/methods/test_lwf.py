@@ -1,0 +1,79 @@
+"""LwF: the distillation against its formula, over all heads of past tasks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+
+from clbench.memory import of_model
+from clbench.methods.lwf import LwF
+from clbench.networks import MultiHead
+from clbench.networks.backbones import MLP
+from clbench.stream import Stream
+
+
+class Look(SupervisedPlugin):
+    """Notes the loss of each step, and what it should be, T = 3 and strength 0.5."""
+
+    def __init__(self, old: list[tuple[torch.Tensor, ...]]) -> None:
+        super().__init__()
+        self.old = old
+        self.seen: list[tuple[float, float]] = []
+
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        model, x, k = strategy.model, strategy.mb_x, int(strategy.mb_task_id[0])
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(model(x, k), strategy.mb_y)
+            *trunk, first, second = self.old
+            for j, head in enumerate([first, second][:k]):
+                z = x.flatten(1)
+                for weight, bias in trunk:
+                    z = (z @ weight.T + bias).relu()
+                o, h = z @ head[0].T + head[1], model(x, j)
+                p, q = (o / 3).softmax(1), (h / 3).softmax(1)
+                loss = loss + 0.5 * (p * (p.log() - q.log())).sum(1).mean()
+        self.seen.append((float(strategy.loss.detach()), float(loss)))
+
+
+def weights(model: Any) -> list[tuple[torch.Tensor, ...]]:
+    """(weight, bias) of the trunk's layers, then of the first two heads."""
+    layers = [m for m in model.trunk.modules() if isinstance(m, torch.nn.Linear)]
+    layers += list(model.heads)[:2]
+    return [(m.weight.detach().clone(), m.bias.detach().clone()) for m in layers]
+
+
+def test_the_loss_is_that_of_the_formula(make_stream: Callable[..., Stream]) -> None:
+    torch.manual_seed(0)
+    strategy: Any = LwF(strength=0.5, temperature=3.0).build(make_stream(epochs=2, lr=0.2))
+    strategy.learn(0)
+    assert strategy.memory().auxiliary == of_model(strategy.model)
+    for k in (1, 2):
+        look = Look(weights(strategy.model))
+        strategy.plugins.append(look)
+        strategy.learn(k)
+        strategy.plugins.remove(look)
+        assert len(look.seen) == 2 * 5
+        for got, expected in look.seen:
+            assert abs(got - expected) < 1e-5
+        # the old network and the new differ from the second step on
+        assert len({round(got, 6) for got, _ in look.seen}) > 5
+
+
+def test_all_heads_at_once_are_each_heads_own() -> None:
+    torch.manual_seed(0)
+    net = MultiHead(MLP((4,), width=8), [2, 3])
+    x = torch.randn(5, 4)
+    for k, out in net(x, None).items():
+        assert torch.equal(out, net(x, k))
+
+
+def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Stream]) -> None:
+    torch.manual_seed(0)
+    strategy: Any = LwF().build(make_stream(epochs=1))
+    strategy.learn(0)
+    strategy.learn(1)
+    plugin = strategy.plugins[1]
+    plugin.before_training_exp(strategy)
+    strategy.model.train()
+    assert not plugin.lwf.prev_model.training
