@@ -26,7 +26,6 @@ import math
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -36,6 +35,7 @@ from clbench.networks import backbone
 from clbench.networks.bayes import BayesNet
 from clbench.stream import Stream
 from clbench.training import Strategy
+from clbench.training.bayes import BayesPlugin, refusal
 
 HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
@@ -52,7 +52,7 @@ def log_mixture(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
     return torch.logaddexp(*parts)
 
 
-class UCBPlugin(SupervisedPlugin):
+class UCBPlugin(BayesPlugin):
     """Trains a `BayesNet` by Bayes by backprop, certain weights more slowly."""
 
     def __init__(
@@ -62,27 +62,10 @@ class UCBPlugin(SupervisedPlugin):
         sigma1: float = 1.0,
         sigma2: float = 0.3,
     ) -> None:
-        super().__init__()
-        self.samples = samples
+        super().__init__(samples)
         self.mixture = (pi, sigma1, sigma2)
         self.tasks: list[int] = []
         """Labels of the tasks learned so far."""
-        self.k = 0
-        self.n = 0
-        """Samples that the current task is learned from."""
-
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        self.k = int(strategy.experience.task_labels[0])
-        self.n = len(strategy.experience.dataset)
-
-    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        if self.samples > 1:  # the mean over repeated rows is that over draws
-            strategy.mbatch = [
-                part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
-            ]
-
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-        strategy.loss = strategy.loss + self.complexity(strategy.model) / self.n
 
     def complexity(self, model: BayesNet) -> Tensor:
         """E_q[log q(w)], minus log p(w) at one draw of w."""
@@ -153,14 +136,4 @@ class UCB(Method):
         return Strategy(model=model, stream=stream, plugins=[plugin])
 
     def refuses(self, stream: Stream) -> str:
-        if stream.backbone not in ("mlp", "alexnet"):
-            return (
-                f"UCB learns Gaussian weights of linear layers and convolutions, in an MLP or the "
-                f"AlexNet; the batch norm of {stream.backbone} has none."
-            )
-        if stream.protocol.weight_decay > 0:
-            return (
-                f"weight decay ({stream.protocol.weight_decay:g}) would pull every rho to 0, which "
-                "is a sigma of 0.69; the prior takes its place: leave it at 0."
-            )
-        return ""
+        return refusal("UCB", stream)

@@ -25,8 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
-from torch import nn
+from torch import Tensor, nn
 
 from clbench.declare import NonNegativeInt, PositiveFloat, PositiveInt
 from clbench.memory import Memory, of_tensors
@@ -36,32 +35,20 @@ from clbench.networks.bayes import BayesNet, Gaussian, kl
 from clbench.seeding import derive
 from clbench.stream import Stream
 from clbench.training import Strategy
+from clbench.training.bayes import BayesPlugin, refusal
 
 
-class VCLPlugin(SupervisedPlugin):
+class VCLPlugin(BayesPlugin):
     """Trains a `BayesNet` towards the posterior, from the last task's as prior."""
 
     def __init__(self, samples: int = 1) -> None:
-        super().__init__()
-        self.samples = samples
+        super().__init__(samples)
         self.prior: dict[str, Gaussian] = {}
         """q after the last task, of the trunk and of each head that was learned."""
-        self.k = 0
-        self.n = 0
-        """Samples that the current task is learned from."""
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        self.k = int(strategy.experience.task_labels[0])
-        self.n = len(strategy.experience.dataset)
-
-    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        if self.samples > 1:  # the mean over repeated rows is that over draws
-            strategy.mbatch = [
-                part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
-            ]
-
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-        strategy.loss = strategy.loss + kl(strategy.model.posterior(self.k), self.prior) / self.n
+    def complexity(self, model: BayesNet) -> Tensor:
+        """KL(q || prior)."""
+        return kl(model.posterior(self.k), self.prior)
 
     @torch.no_grad()
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -136,14 +123,4 @@ class VCL(Method):
         )
 
     def refuses(self, stream: Stream) -> str:
-        if stream.backbone not in ("mlp", "alexnet"):
-            return (
-                f"VCL learns Gaussian weights of linear layers and convolutions, in an MLP or the "
-                f"AlexNet; the batch norm of {stream.backbone} has none."
-            )
-        if stream.protocol.weight_decay > 0:
-            return (
-                f"weight decay ({stream.protocol.weight_decay:g}) would pull every rho to 0, which "
-                "is a sigma of 0.69; the prior takes its place: leave it at 0."
-            )
-        return ""
+        return refusal("VCL", stream)

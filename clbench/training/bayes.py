@@ -1,0 +1,54 @@
+"""Training of networks with Gaussian weights: E_q[CE] plus a complexity of q, per sample."""
+
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from clbench.networks.bayes import BayesNet
+from clbench.stream import Stream
+
+
+class BayesPlugin(SupervisedPlugin):
+    """Adds `complexity(model) / N` to the loss of every step, with N the samples of the task."""
+
+    def __init__(self, samples: int = 1) -> None:
+        super().__init__()
+        self.samples = samples
+        """Draws of the weights in a training step."""
+        self.k = 0
+        """Label of the current task."""
+        self.n = 0
+        """Samples that it is learned from."""
+
+    def complexity(self, model: BayesNet) -> Tensor:
+        """What keeps q simple, summed over the trunk and the current head."""
+        raise NotImplementedError
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.k = int(strategy.experience.task_labels[0])
+        self.n = len(strategy.experience.dataset)
+
+    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        if self.samples > 1:  # the mean over repeated rows is that over draws
+            strategy.mbatch = [
+                part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
+            ]
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.loss = strategy.loss + self.complexity(strategy.model) / self.n
+
+
+def refusal(method: str, stream: Stream) -> str:
+    """Why a network of Gaussian weights cannot learn the stream; empty if it can."""
+    if stream.backbone not in ("mlp", "alexnet"):
+        return (
+            f"{method} learns Gaussian weights of linear layers and convolutions, in an MLP or the "
+            f"AlexNet; the batch norm of {stream.backbone} has none."
+        )
+    if stream.protocol.weight_decay > 0:
+        return (
+            f"weight decay ({stream.protocol.weight_decay:g}) would pull every rho to 0, which "
+            "is a sigma of 0.69; the prior takes its place: leave it at 0."
+        )
+    return ""
