@@ -109,6 +109,7 @@ def _set_up_torch(cell: Cell) -> None:
     torch.set_num_threads(cell.spec.threads)
     torch.set_flush_denormal(True)  # weights that decay to 1e-40 would make a step far slower
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if sys.platform == "linux":  # keep freed memory: giving it back costs a page fault each time
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):

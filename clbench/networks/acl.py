@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
+from clbench.networks.pooling import MaxPool2d
 
 HIDDEN = 175
 """Hidden width of the shared MLP and of the discriminator."""
@@ -171,7 +172,7 @@ def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     for width, kernel, dropout in zip((64, 128, 256), _kernels(size), (0.2, 0.2, 0.5), strict=True):
         layers += [nn.Conv2d(channels, width, kernel), nn.ReLU()]
         layers += [Dropout(dropout)] if everywhere else []
-        layers += [nn.MaxPool2d(2)]
+        layers += [MaxPool2d()]
         channels, size = width, (size - kernel + 1) // 2
     layers.append(nn.Flatten())
     inputs = channels * size * size
@@ -190,7 +191,7 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     layers: list[nn.Module] = []
     for kernel, dropout in zip(_kernels(size)[:2], (0.2, 0.5), strict=True):
         layers += [nn.Conv2d(channels, width, kernel), nn.ReLU(), Dropout(dropout)]
-        layers += [nn.MaxPool2d(2)]
+        layers += [MaxPool2d()]
         channels, size = width, (size - kernel + 1) // 2
     layers += [nn.Flatten(), nn.Linear(width * size * size, recipe.latent), *_end(recipe)]
     return nn.Sequential(*layers)

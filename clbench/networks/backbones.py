@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from clbench.networks.dropout import Dropout
+from clbench.networks.pooling import MaxPool2d
 
 
 class Backbone(nn.Module):
@@ -54,7 +55,7 @@ class AlexNet(Backbone):
                 nn.Conv2d(channels, width, kernel),
                 nn.ReLU(),
                 Dropout(dropout),
-                nn.MaxPool2d(2),
+                MaxPool2d(),
             ]
             channels, size = width, (size - kernel + 1) // 2
         layers.append(nn.Flatten())
