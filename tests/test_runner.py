@@ -18,7 +18,7 @@ from clbench.store import Store
 
 KEYS = {
     "schema", "id", "status", "spec", "labels", "titles", "family", "zero_forgetting", "tasks",
-    "done", "R", "R0", "curve", "diagnostics", "memory", "seconds", "data", "provenance",
+    "done", "R", "R0", "valid", "curve", "diagnostics", "memory", "seconds", "data", "provenance",
     "peak_memory", "started", "finished", "failure",
 }  # fmt: skip
 
@@ -54,7 +54,7 @@ def stops(method_file: Callable[..., Path], tmp_path: Path) -> str:
 def numbers(record: dict[str, Any]) -> Any:
     """All that training has measured, bit for bit."""
     losses = [(e["loss"], e["valid_loss"], e["valid_accuracy"]) for e in record["curve"]]
-    return record["R"], record["R0"], losses
+    return record["R"], record["R0"], record["valid"], losses
 
 
 def test_a_record_has_every_key_of_the_schema(cell: Callable[..., Any], place: Any) -> None:
@@ -69,7 +69,7 @@ def test_a_record_has_every_key_of_the_schema(cell: Callable[..., Any], place: A
     assert len(record["spec"]["benchmark"]["source"]) == 64
     assert (record["tasks"], record["done"]) == (3, 3)
     assert [row.count(None) for row in record["R"]] == [1, 0, 0]  # one task ahead is measured
-    assert len(record["R0"]) == 3
+    assert len(record["R0"]) == len(record["valid"]) == 3
     assert [e["task"] for e in record["curve"]] == [1, 1, 2, 2, 3, 3]
     assert record["curve"][0].keys() == {
         "task", "epoch", "lr", "loss", "valid_loss", "valid_accuracy", "seconds",
