@@ -20,6 +20,7 @@ Examples:
   clbench report
   clbench report --format md,tex --to tables
   clbench report --methods 'ewc,@memory' --columns forgetting,aux
+  clbench report --vs-paper
   clbench report --format tex --standalone
 """
 )
@@ -39,6 +40,7 @@ Examples:
 @click.option("--benchmarks", help="Only these: names, globs; comma list.")
 @click.option("--methods", help="Only these: names, globs, groups (@memory); comma list.")
 @click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
+@click.option("--vs-paper", is_flag=True, help="Put the paper's numbers beside the measured ones.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
 def command(
     out: str,
@@ -47,6 +49,7 @@ def command(
     benchmarks: str | None,
     methods: str | None,
     columns: str,
+    vs_paper: bool,
     standalone: bool,
 ) -> None:
     """Write tables from the records of past runs, and print them.
@@ -70,10 +73,17 @@ def command(
     def keep(run: Run) -> bool:
         return of_benchmark(run) and of_method(run)
 
-    click.echo(terminal(records, problems, columns=extra, keep=keep))
+    click.echo(terminal(records, problems, columns=extra, vs_paper=vs_paper, keep=keep))
     folder = Path(out) / "tables" if to is None else to
     for path in write(
-        records, problems, folder, wanted, columns=extra, standalone=standalone, keep=keep
+        records,
+        problems,
+        folder,
+        wanted,
+        columns=extra,
+        vs_paper=vs_paper,
+        standalone=standalone,
+        keep=keep,
     ):
         click.echo(f"wrote {path}")
 

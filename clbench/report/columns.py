@@ -111,12 +111,27 @@ _ALL = (
     ),
 )
 COLUMNS = {column.key: column for column in _ALL}
+_PAPER = "Paper: as published by Ebrahimi et al., 2020."
+PAPER = (
+    Column("paper-acc", "paper ACC %", _PAPER, _PAPER),
+    Column("paper-bwt", "paper BWT %", _PAPER, _PAPER),
+    Column(
+        "paper-word",
+        "vs paper",
+        "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
+        "where none is published.",
+        "A measured ACC matches within 2 published standard deviations (sd), within 1~point (pp) "
+        "where none is published.",
+    ),
+)
+"""What `--vs-paper` adds; these are read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")
 """What every table shows."""
 EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
 """What `--columns` can add."""
 
 
-def chosen(extra: tuple[str, ...] = ()) -> list[Column]:
+def chosen(extra: tuple[str, ...] = (), vs_paper: bool = False) -> list[Column]:
     """The main columns and the extra ones, in the fixed order of the catalogue."""
-    return [column for key, column in COLUMNS.items() if key in MAIN or key in extra]
+    wanted = [column for key, column in COLUMNS.items() if key in MAIN or key in extra]
+    return [*wanted, *PAPER] if vs_paper else wanted

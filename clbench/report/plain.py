@@ -5,10 +5,14 @@ import io
 import json
 from typing import Any
 
+from clbench.report.cells import Cell
 from clbench.report.columns import COLUMNS, MATRIX
+from clbench.report.paper import verdict
 from clbench.report.table import Table
 
 _SCHEMA = 1
+_NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay")
+_PUBLISHED = (*_NUMBERS, "verdict", "difference", "deviations")
 _DIGITS = 6  # far below what a measurement means, far above what arithmetic may differ by
 
 
@@ -19,6 +23,7 @@ def render_csv(table: Table) -> str:
     names += ["failed", "unfinished", "left_out", "zero_forgetting"]
     for column in COLUMNS.values():
         names += [f"{column.field}_mean", f"{column.field}_std"]
+    names += [f"paper_{name}" for name in _PUBLISHED]
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     for row in _rows(table):
@@ -28,6 +33,8 @@ def render_csv(table: Table) -> str:
             if value is not None:
                 flat[f"{name}_mean"] = value["mean"]
                 flat[f"{name}_std"] = value["std"]
+        published = row["published"] or {}
+        flat |= {f"paper_{name}": published.get(name) for name in _PUBLISHED}
         writer.writerow(flat)
     return out.getvalue()
 
@@ -71,6 +78,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
                 "left_out": sum(other.status == "done" for other in cell.others),
                 "zero_forgetting": cell.zero,
                 "values": values,
+                "published": _published(cell),
                 "setting": dict(sorted(run.setting.items())),
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),
@@ -79,6 +87,19 @@ def _rows(table: Table) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _published(cell: Cell) -> dict[str, Any] | None:
+    """What the paper has in this row, and how the measured ACC stands beside it."""
+    found = verdict(cell)
+    if found is None:
+        return None
+    row = {name: getattr(found.row, name) for name in (*_NUMBERS, "zero", "source", "note")}
+    return row | {
+        "verdict": found.word,
+        "difference": _round(found.difference),
+        "deviations": _round(found.deviations),
+    }
 
 
 def _round(value: float | None) -> float | None:

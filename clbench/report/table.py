@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clbench.report.cells import Cell, Value, group, usual
-from clbench.report.columns import Column, chosen
+from clbench.report.columns import PAPER, Column, chosen
+from clbench.report.paper import verdict
 from clbench.report.runs import Run, read
 from clbench.report.words import caption, warnings
 
@@ -50,6 +51,8 @@ class Table:
 
     def show(self, cell: Cell, column: Column, spread: str) -> str:
         """The value as text; `spread` is how a standard deviation is attached, with a {}."""
+        if column in PAPER:
+            return _published(cell, column, spread)
         if column.key == "bwt" and cell.zero:
             return "Zero"
         value = self.value(cell, column)
@@ -75,6 +78,7 @@ def tables(
     problems: Iterable[str] = (),
     *,
     columns: tuple[str, ...] = (),
+    vs_paper: bool = False,
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Table]:
     """A table per benchmark from all records that `keep` wants, benchmarks by name.
@@ -88,15 +92,29 @@ def tables(
     for run in runs:
         if keep(run):
             by_benchmark.setdefault(run.benchmark, []).append(run)
-    return [
-        _table(name, by_benchmark[name], chosen(columns), skipped) for name in sorted(by_benchmark)
-    ]
+    wanted = chosen(columns, vs_paper)
+    return [_table(name, by_benchmark[name], wanted, skipped) for name in sorted(by_benchmark)]
 
 
 def number(value: float, decimals: int) -> str:
     """Fixed decimals, without the minus of a zero."""
     text = f"{value:.{decimals}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _published(cell: Cell, column: Column, spread: str) -> str:
+    """What the paper has in this row, as text."""
+    found = verdict(cell)
+    if found is None:
+        return MISSING
+    if column.key == "paper-word":
+        return found.text()
+    row = found.row
+    mean, std = (row.acc, row.acc_std) if column.key == "paper-acc" else (row.bwt, row.bwt_std)
+    if mean is None:
+        return "Zero" if row.zero and column.key == "paper-bwt" else MISSING
+    text = number(mean, column.decimals)
+    return text if std is None else text + spread.format(number(std, column.decimals))
 
 
 def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int) -> Table:
@@ -142,8 +160,8 @@ def _best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]
     for column in columns:
         blocks: dict[str, dict[int, float]] = {}
         for row, cell in enumerate(cells):
-            value = cell.value(column.key)
-            if column.best and value is not None and not cell.reference:
+            value = cell.value(column.key) if column.best else None
+            if value is not None and not cell.reference:
                 printed = float(number(value.mean, column.decimals))
                 blocks.setdefault(cell.head.condition, {})[row] = printed * column.best
         for scores in blocks.values():

@@ -19,10 +19,12 @@ def terminal(
     problems: Iterable[str] = (),
     *,
     columns: tuple[str, ...] = (),
+    vs_paper: bool = False,
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> str:
     """All tables as one text that ends in a newline; empty if there is no record."""
-    return "\n".join(render(t) for t in tables(records, problems, columns=columns, keep=keep))
+    made = tables(records, problems, columns=columns, vs_paper=vs_paper, keep=keep)
+    return "\n".join(render(table) for table in made)
 
 
 def render(table: Table) -> str:

@@ -21,6 +21,7 @@ def write(
     formats: Iterable[str] = FORMATS,
     *,
     columns: tuple[str, ...] = (),
+    vs_paper: bool = False,
     standalone: bool = False,
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Path]:
@@ -32,7 +33,7 @@ def write(
     paths = []
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        for table in tables(records, problems, columns=columns, keep=keep):
+        for table in tables(records, problems, columns=columns, vs_paper=vs_paper, keep=keep):
             for name in formats:
                 path = out_dir / f"table-{slug(table.benchmark)}.{name}"
                 write_atomically(path, render(table, name, standalone).encode())

@@ -130,7 +130,7 @@ def test_help_ends_in_examples_that_run(grid: list[Record], save: Save, tmp_path
         for line in shown.splitlines()
         if "  clbench report" in line
     ]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         words = example.replace("'", "").split()
         if "--to" in words:

@@ -1,0 +1,141 @@
+"""The numbers that the ACL paper published, and how a measured row stands beside them.
+
+`results/paper/*.toml` hold every table of the paper as printed, with footnotes and known
+contradictions. A row is found by benchmark, number of tasks and method as a user types it.
+"""
+
+import functools
+import importlib.resources
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from clbench.report.cells import Cell
+
+MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
+"""The tables of whole methods, each named after its benchmark."""
+NEAR = 2.0
+"""Published standard deviations within which a measured accuracy matches."""
+POINTS = 1.0
+"""Percentage points within which it does where no standard deviation is published."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of a table of the paper."""
+
+    table: str
+    title: str
+    method: str
+    benchmark: str
+    tasks: int
+    source: str
+    """Where the paper has the row from."""
+    acc: float | None = None
+    acc_std: float | None = None
+    bwt: float | None = None
+    bwt_std: float | None = None
+    zero: bool = False
+    """BWT is given as Zero: by construction."""
+    arch: float | None = None
+    replay: float | None = None
+    parameters: int | None = None
+    """What the architecture behind the row must have, by the sizes that fit the paper's counts."""
+    intransigence: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a measured row stands beside the published one."""
+
+    row: Published
+    word: str
+    """`matches`, `above`, `below`, or `not comparable: ...`."""
+    difference: float | None
+    """Measured minus published ACC, in points."""
+    deviations: float | None
+    """The same in published standard deviations."""
+
+    def text(self) -> str:
+        """`above (+0.31 pp, +2.1 sd)`."""
+        if self.difference is None or self.word.startswith("not"):
+            return self.word
+        if self.deviations is None:
+            return f"{self.word} ({self.difference:+.2f} pp)"
+        return f"{self.word} ({self.difference:+.2f} pp, {self.deviations:+.1f} sd)"
+
+
+@functools.cache
+def document(name: str) -> dict[str, Any]:
+    """The content of `results/paper/NAME.toml`."""
+    path = importlib.resources.files("clbench.paper") / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def rows(name: str) -> list[Published]:
+    """The rows of one table."""
+    table = document(name)
+    return [_row(name, table, row) for row in table["rows"]]
+
+
+def _row(name: str, table: dict[str, Any], row: dict[str, Any]) -> Published:
+    acc, bwt = row.get("acc", []), row.get("bwt", [])
+    zero = bwt == "Zero"
+    numbers = [*acc, None, None][:2] + ([None, None] if zero else [*bwt, None, None][:2])
+    return Published(
+        table=name,
+        title=row["title"],
+        method=row["method"],
+        benchmark=row.get("benchmark", table.get("benchmark", "")),
+        tasks=row.get("tasks", table.get("tasks", 0)),
+        source=table["marks"][row["mark"]],
+        acc=numbers[0],
+        acc_std=numbers[1],
+        bwt=numbers[2],
+        bwt_std=numbers[3],
+        zero=zero,
+        arch=row.get("arch"),
+        replay=row.get("replay"),
+        parameters=row.get("parameters"),
+        intransigence=row.get("intransigence"),
+        note=row.get("note", ""),
+    )
+
+
+@functools.cache
+def _index() -> dict[tuple[str, int, str], Published]:
+    """Rows of whole methods by benchmark, tasks and method; main tables come before others."""
+    found: dict[tuple[str, int, str], Published] = {}
+    for name in (*MAIN, "ablation", "replay"):
+        for row in rows(name):
+            found.setdefault((row.benchmark, row.tasks, row.method), row)
+    return found
+
+
+def published(cell: Cell) -> Published | None:
+    """The paper's row for a row of measurements, if it has one."""
+    run = cell.head
+    if run.benchmark not in (run.benchmark_name, f"{run.benchmark_name}[tasks={run.tasks}]"):
+        return None  # another stream than the paper's
+    return _index().get((run.benchmark_name, run.tasks, run.method))
+
+
+def verdict(cell: Cell) -> Verdict | None:
+    """How the row stands beside the paper's; None if the paper has none."""
+    row = published(cell)
+    if row is None:
+        return None
+    measured = cell.value("acc")
+    if row.acc is None or measured is None:
+        return Verdict(row, "not comparable: no number", None, None)
+    difference = measured.mean - row.acc
+    deviations = difference / row.acc_std if row.acc_std else None
+    off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
+    word = "matches" if off <= 1 else "above" if difference > 0 else "below"
+    run = cell.head
+    if run.protocol:
+        word = "not comparable: other budget"
+    elif run.notes:
+        word = "not comparable: other data"
+    return Verdict(row, word, difference, deviations)

@@ -1,0 +1,184 @@
+"""The published numbers: complete, in agreement with one another, and put beside measured ones."""
+
+import json
+
+import pytest
+
+from clbench.methods.acl import ABLATION
+from clbench.registry import select
+from clbench.report import latex, markdown, plain, terminal
+from clbench.report.paper import MAIN, document, rows, verdict
+from clbench.report.table import MISSING, tables
+
+TABLES = (*MAIN, "ablation", "replay", "intransigence")
+# lines of numbers in the paper's tables, counted on the page (tab:memory has one value a column)
+ROWS = {
+    "split-mnist": 10, "permuted-mnist": 13, "split-cifar100": 8, "split-miniimagenet": 8,
+    "five-datasets": 3, "ablation": 11, "replay": 12, "intransigence": 12,
+}  # fmt: skip
+PIXELS = {"split-miniimagenet": 3 * 84 * 84, "split-cifar100": 3 * 32 * 32, "split-mnist": 784}
+PIXELS |= {"permuted-mnist": 784}
+# parameters whose MB, 4 bytes each, do not round to what is printed
+CONTRADICTED = {("split-mnist", "ACL"), ("split-cifar100", "ACL"), ("split-miniimagenet", "ACL")}
+
+
+def test_no_row_is_missing() -> None:
+    assert {name: len(rows(name)) for name in TABLES} == ROWS
+    assert len(document("datasets")["sizes"]) == 13
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_is_a_method_of_clbench_with_a_source(name: str) -> None:
+    for row in rows(name):
+        assert select("method", row.method), row
+        assert select("benchmark", row.benchmark), row
+        assert row.source
+        assert row.tasks > 1
+    assert {row.get("mark") for row in document(name)["rows"]} == set(document(name)["marks"])
+
+
+def test_megabytes_are_four_bytes_a_parameter_but_where_the_paper_contradicts_itself() -> None:
+    checked = set()
+    for name in MAIN:
+        for row in rows(name):
+            if row.parameters is None or row.arch is None:
+                continue
+            agrees = abs(4e-6 * row.parameters - row.arch) <= 0.05
+            assert agrees == ((name, row.title) not in CONTRADICTED), row
+            checked.add((name, row.title, row.tasks))
+    assert len(checked) == 10
+
+
+@pytest.mark.parametrize(
+    ("table", "method", "images"),
+    [
+        ("split-miniimagenet", "acl", 100),
+        ("split-miniimagenet", "agem", 1300),
+        ("split-cifar100", "er-res", 1300),
+        ("permuted-mnist", "vcl-c", 2000),
+        ("split-mnist", "vcl-c", 200),
+    ],
+)
+def test_replay_buffers_are_four_bytes_a_pixel(table: str, method: str, images: int) -> None:
+    row = next(row for row in rows(table) if row.method == method)
+    megabytes = images * PIXELS[table] * 4e-6
+    assert row.replay is not None
+    assert megabytes == pytest.approx(row.replay, abs=0.05)
+
+
+def test_tables_that_repeat_a_number_agree() -> None:
+    acl = next(row for row in rows("split-miniimagenet") if row.method == "acl")
+    last = rows("ablation")[-1]
+    assert (acl.acc, acl.acc_std, acl.bwt) == (last.acc, last.acc_std, last.bwt)
+    replay = {row.method: row for row in rows("replay")}
+    assert replay["acl[per_class=1]"].acc == acl.acc
+    for method in ("agem", "er-res"):
+        main = next(row for row in rows("split-miniimagenet") if row.method == method)
+        assert (replay[method].acc, replay[method].acc_std) == (main.acc, main.acc_std)
+
+
+def test_the_ablation_is_that_of_the_method() -> None:
+    assert {row.title: row.method for row in rows("ablation")} == ABLATION
+
+
+def test_sizes_of_tasks_add_up_to_mnist() -> None:
+    sizes = [s for s in document("datasets")["sizes"] if s["benchmark"] == "split-mnist"]
+    assert sum(s["train"] + s["valid"] for s in sizes) == 60_000
+    assert sum(s["test"] for s in sizes) == 10_000
+
+
+# ---- beside measured numbers ----
+
+
+def measured(record, method: str, accuracies: list[float], **changes):
+    changes.setdefault("labels__benchmark", "split-mnist")
+    return [
+        record(
+            method,
+            seed=seed,
+            tasks=5,
+            done=5,
+            R=[[accuracy] * 5] * 5,
+            R0=[50.0] * 5,
+            spec__benchmark={"name": "split-mnist", "params": {"tasks": 5}, "version": 1},
+            **changes,
+        )
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def cell_of(records):
+    [table] = tables(records)
+    return table.cells[0]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "word", "text"),
+    [
+        ([95.78, 95.78], "matches", "matches (+0.00 pp, +0.0 sd)"),
+        ([95.13, 95.13], "matches", "matches (-0.65 pp, -1.9 sd)"),
+        ([95.0, 95.0], "below", "below (-0.78 pp, -2.2 sd)"),
+        ([96.0, 97.0], "above", "above (+0.72 pp, +2.1 sd)"),
+    ],
+)
+def test_the_word_is_by_published_standard_deviations(record, accuracies, word, text) -> None:
+    found = verdict(cell_of(measured(record, "ewc", accuracies)))  # 95.78 (0.35)
+    assert found is not None
+    assert (found.word, found.text()) == (word, text)
+
+
+def test_without_a_published_deviation_it_is_by_points(record) -> None:
+    def of(accuracy: float):
+        records = measured(record, "ewc", [accuracy], labels__benchmark="permuted-mnist")
+        for r in records:
+            r["spec"]["benchmark"]["name"] = "permuted-mnist"
+            r["tasks"] = r["done"] = 10
+            r["R"], r["R0"] = [[accuracy] * 10] * 10, [50.0] * 10
+        return verdict(cell_of(records))
+
+    assert [of(a).text() for a in (87.3, 87.1)] == ["matches (-0.90 pp)", "below (-1.10 pp)"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"labels__protocol": "epochs=3"}, "not comparable: other budget"),
+        (
+            {"data": {"mnist": {"sha256": "cd" * 32, "note": "a part"}}},
+            "not comparable: other data",
+        ),
+        ({"status": "partial"}, "not comparable: no number"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(record, changes, word) -> None:
+    found = verdict(cell_of(measured(record, "ewc", [95.78], **changes)))
+    assert found is not None
+    assert found.text() == word
+
+
+def test_other_streams_and_methods_have_no_published_row(record) -> None:
+    assert verdict(cell_of(measured(record, "ewc[strength=3]", [95.0]))) is None
+    other = measured(record, "ewc", [95.0], labels__benchmark="split-mnist[backbone=resnet18]")
+    assert verdict(cell_of(other)) is None
+
+
+def test_every_format_puts_them_beside(record) -> None:
+    records = measured(record, "ewc", [95.0, 96.0]) + measured(record, "pnn", [99.0])
+    text = terminal(records, vs_paper=True)
+    line = next(line for line in text.splitlines() if line.startswith("ewc"))
+    assert "95.78 ± 0.35" in line
+    assert "-4.20 ± 0.21" in line
+    assert "matches (-0.28 pp, -0.8 sd)" in line
+    assert MISSING in next(line for line in text.splitlines() if line.startswith("pnn"))
+    assert "Ebrahimi et al., 2020" in text
+    assert "95.78" not in terminal(records)
+    [table] = tables(records, vs_paper=True)
+    assert "| 95.78 ± 0.35 | -4.20 ± 0.21 | matches (-0.28 pp, -0.8 sd) |" in markdown.render(table)
+    assert r"& 95.78(0.35) & $-$4.20(0.21) & matches (-0.28 pp, -0.8 sd)" in latex.render(table)
+    rows_by_method = {row["method"]: row for row in json.loads(plain.render_json(table))["rows"]}
+    assert rows_by_method["pnn"]["published"] is None
+    assert rows_by_method["ewc"]["published"]["verdict"] == "matches"
+    assert rows_by_method["ewc"]["published"]["source"] == "quoted from UCB's paper"
+    head, first, *_ = plain.render_csv(table).splitlines()
+    values = dict(zip(head.split(","), first.split(","), strict=True))
+    assert (values["paper_acc"], values["paper_verdict"]) == ("95.78", "matches")
