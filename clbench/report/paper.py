@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clbench.report.cells import Cell
+from clbench.report.runs import Run
 
 MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
 """The tables of whole methods, each named after its benchmark."""
@@ -113,9 +114,8 @@ def _index() -> dict[tuple[str, int, str], Published]:
     return found
 
 
-def published(cell: Cell) -> Published | None:
-    """The paper's row for a row of measurements, if it has one."""
-    run = cell.head
+def published_run(run: Run) -> Published | None:
+    """The paper's row for a run, if it has one."""
     if run.benchmark not in (run.benchmark_name, f"{run.benchmark_name}[tasks={run.tasks}]"):
         return None  # another stream than the paper's
     return _index().get((run.benchmark_name, run.tasks, run.method))
@@ -123,7 +123,7 @@ def published(cell: Cell) -> Published | None:
 
 def verdict(cell: Cell) -> Verdict | None:
     """How the row stands beside the paper's; None if the paper has none."""
-    row = published(cell)
+    row = published_run(cell.head)
     if row is None:
         return None
     measured = cell.value("acc")

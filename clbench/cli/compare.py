@@ -1,0 +1,130 @@
+"""`clbench compare`: two methods, two folders of records, or one of them and the paper."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from clbench.cli.options import json_option, out_option
+from clbench.errors import UserError, unknown
+from clbench.report.columns import COLUMNS
+from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare
+from clbench.report.paper import Published, document, published_run
+from clbench.report.runs import Run, read
+from clbench.store import Store
+
+MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench compare finetune ewc
+  clbench compare results other-results --column bwt
+  clbench compare paper acl --json
+"""
+)
+@click.argument("a")
+@click.argument("b")
+@out_option
+@click.option(
+    "--column",
+    type=click.Choice(MEASURED),
+    default="acc",
+    show_default=True,
+    help="What is compared.",
+)
+@click.option("--alpha", default=0.05, show_default=True, help="Chance of a false alarm.")
+@json_option
+def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
+    """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
+
+    Runs are paired by seed. The exit code is 1 if B is worse somewhere.
+    """
+    if not 0 < alpha < 1:
+        raise UserError(f"--alpha {alpha:g}: give a number between 0 and 1.")
+    if "paper" in (a, b):
+        lines = _with_paper(a, b, out, column, alpha)
+    else:
+        folders = [Path(side).is_dir() for side in (a, b)]
+        if folders[0] != folders[1]:
+            side = b if folders[0] else a
+            raise UserError(
+                f"{side} is not a folder of records, the other side is. Compare two methods, or "
+                "two folders."
+            )
+        key = "method" if folders[0] else "protocol"
+        sides = [by_seed(_runs(side, out), key, side) for side in (a, b)]
+        lines = compare(sides[0], sides[1], column, alpha)
+    if not lines:
+        raise UserError(
+            f"{a} and {b} have no finished run in common: same benchmark, protocol and seed."
+        )
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(line) for line in lines], indent=1))
+    else:
+        click.echo(_text(lines, a, b, column, alpha))
+    if any(line.word == "worse" for line in lines):
+        sys.exit(1)
+
+
+def _runs(side: str, out: str) -> list[Run]:
+    """The runs of a folder, or those of a method in `out`."""
+    folder = Path(side).is_dir()
+    records, problems = Store(Path(side if folder else out)).records()
+    runs, unusable = read(records)
+    for problem in [*problems, *unusable]:
+        click.echo(f"warning: {problem}", err=True)
+    if folder:
+        return runs
+    mine = [run for run in runs if run.method == side]
+    if not mine:
+        raise unknown(f"method in the records of {out}:", side, {run.method for run in runs})
+    return mine
+
+
+def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Comparison]:
+    if b == "paper":
+        raise UserError(f"Put the paper first: clbench compare paper {a}.")
+    if column != "acc":
+        raise UserError(f"The paper can be compared by ACC only, not by {column}.")
+    usual = [run for run in _runs(b, out) if not run.protocol and not run.notes]
+    rows: dict[Key, tuple[Published, int]] = {}
+    for run in usual:
+        row = published_run(run)
+        if row is not None:
+            rows[run.benchmark, run.method] = (row, document(row.table)["runs"])
+    return against_paper(by_seed(usual, "method", b), rows, alpha)
+
+
+def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) -> str:
+    rows = [
+        [
+            line.benchmark,
+            line.what or "-",
+            len(line.seeds),
+            f"{line.a:.2f}",
+            f"{line.b:.2f}",
+            f"{line.difference:+.2f}",
+            f"{line.low:+.2f} to {line.high:+.2f}",
+            "" if line.p is None else f"{line.p:.3f}",
+            line.word,
+        ]
+        for line in lines
+    ]
+    shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
+    head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
+    grid = tabulate(
+        rows, headers=head, disable_numparse=True, colalign=("left", "left", *["right"] * 6, "left")
+    )
+    test = "Welch's test" if a == "paper" else "paired t-test over seeds"
+    return (
+        f"{COLUMNS[column].heading}: A = {a}, B = {b}\n\n{grid}\n\n"
+        f"p: {test}, Holm's correction over {len(lines)} "
+        f"{'line' if len(lines) == 1 else 'lines'}; better or worse if below {alpha:g}. "
+        "Interval: bootstrap over seeds.\n"
+        "untested: fewer than two seeds, or no published standard deviation."
+    )

@@ -1,0 +1,169 @@
+"""Two sides of measurements, paired by seed: difference, interval, test, and a word.
+
+For each pair of cells, with d_s the difference B - A of seed s:
+
+    mean of d, its 95 % interval by bootstrap over seeds, and the paired t-test of d = 0,
+    its p corrected over all pairs by Holm's rule
+
+A word is `better` or `worse` (of B) if the corrected p is below alpha, else `same`; `untested` if
+fewer than two seeds pair up. Against the paper, which has only means and standard deviations, the
+test is Welch's, from those.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clbench.errors import UserError
+from clbench.report.columns import COLUMNS, Column
+from clbench.report.paper import Published
+from clbench.report.runs import Run
+
+RESAMPLES = 10_000
+Key = tuple[str, str]
+"""Benchmark, and what else a pair shares (method or protocol), as a user would type them."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One line: B against A."""
+
+    benchmark: str
+    what: str
+    seeds: tuple[int, ...]
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    p: float | None
+    """Holm's; None where nothing could be tested."""
+    word: str
+
+
+def by_seed(runs: Iterable[Run], key: str, side: str) -> dict[Key, dict[int, Run]]:
+    """Counted runs by pair and seed; two runs of one seed are never averaged in silence."""
+    found: dict[Key, dict[int, Run]] = {}
+    for run in runs:
+        if not run.counted:
+            continue
+        shared = run.protocol if key == "protocol" else _labelled(run)
+        seeds = found.setdefault((run.benchmark, shared), {})
+        if (other := seeds.get(run.seed)) is not None:
+            raise UserError(
+                f"{side} has two runs of {_labelled(run)} on {run.benchmark} with seed {run.seed} "
+                f"({other.id} and {run.id}), of different versions, data or machines. Leave one in "
+                "its folder (clbench show RUN tells them apart)."
+            )
+        seeds[run.seed] = run
+    return found
+
+
+def _labelled(run: Run) -> str:
+    return f"{run.method} ({run.protocol})" if run.protocol else run.method
+
+
+def compare(
+    a: dict[Key, dict[int, Run]], b: dict[Key, dict[int, Run]], column: str, alpha: float
+) -> list[Comparison]:
+    """All pairs that both sides have, in order."""
+    lines = []
+    for key in sorted(a.keys() & b.keys()):
+        seeds = sorted(a[key].keys() & b[key].keys())
+        pairs = [(a[key][s].values[column], b[key][s].values[column]) for s in seeds]
+        known = [(s, x, y) for s, (x, y) in zip(seeds, pairs, strict=True) if x == x and y == y]
+        if not known:
+            continue
+        first, second = [x for _, x, _ in known], [y for _, _, y in known]
+        gaps = [y - x for x, y in zip(first, second, strict=True)]
+        lines.append(_line(key, [s for s, *_ in known], first, second, gaps, _paired(gaps)))
+    return _judged(lines, COLUMNS[column], alpha)
+
+
+def against_paper(
+    runs: dict[Key, dict[int, Run]],
+    rows: dict[Key, tuple[Published, int]],
+    alpha: float,
+) -> list[Comparison]:
+    """Measured ACC against published rows (each with its number of runs); the paper is A."""
+    lines = []
+    for key in sorted(runs.keys() & rows.keys()):
+        row, n = rows[key]
+        values = {s: run.values["acc"] for s, run in sorted(runs[key].items())}
+        if row.acc is None or not values:
+            continue
+        measured = list(values.values())
+        gaps = [value - row.acc for value in measured]
+        p = _welch(measured, row.acc, row.acc_std, n)
+        lines.append(_line(key, list(values), [row.acc], measured, gaps, p))
+    return _judged(lines, COLUMNS["acc"], alpha)
+
+
+def _line(
+    key: Key, seeds: list[int], a: list[float], b: list[float], gaps: list[float], p: float | None
+) -> Comparison:
+    low, high = interval(gaps)
+    mean = statistics.fmean
+    return Comparison(*key, tuple(seeds), mean(a), mean(b), mean(gaps), low, high, p, "")
+
+
+def interval(gaps: list[float]) -> tuple[float, float]:
+    """The 95 % percentile bootstrap of the mean; from a fixed seed, so it is always the same."""
+    draws = np.random.default_rng(0).integers(0, len(gaps), (RESAMPLES, len(gaps)))
+    means = np.asarray(gaps)[draws].mean(1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def _paired(gaps: list[float]) -> float | None:
+    """p of the paired t-test; differences that are all equal leave no doubt."""
+    if len(gaps) < 2:
+        return None
+    if len(set(gaps)) == 1:
+        return 1.0 if gaps[0] == 0 else 0.0
+    from scipy import stats
+
+    return float(stats.ttest_1samp(gaps, 0.0).pvalue)
+
+
+def _welch(measured: list[float], mean: float, std: float | None, n: int) -> float | None:
+    """p of Welch's test from the published mean, standard deviation and number of runs."""
+    if len(measured) < 2 or std is None:
+        return None
+    from scipy import stats
+
+    spread = statistics.stdev(measured)
+    if spread == 0 and std == 0:
+        return 1.0 if statistics.fmean(measured) == mean else 0.0
+    return float(
+        stats.ttest_ind_from_stats(
+            statistics.fmean(measured), spread, len(measured), mean, std, n, equal_var=False
+        ).pvalue
+    )
+
+
+def holm(ps: list[float]) -> list[float]:
+    """Holm's step-down correction, in the order given."""
+    corrected, worst = [0.0] * len(ps), 0.0
+    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+        worst = max(worst, min(1.0, (len(ps) - rank) * ps[i]))
+        corrected[i] = worst
+    return corrected
+
+
+def _judged(lines: list[Comparison], column: Column, alpha: float) -> list[Comparison]:
+    tested = [line.p for line in lines if line.p is not None]
+    corrected = iter(holm(tested))
+    judged = []
+    for line in lines:
+        if line.p is None:
+            word = "same" if line.difference == 0 else "untested"
+            judged.append(replace(line, word=word))
+            continue
+        p = next(corrected)
+        gain = math.copysign(1, line.difference) * (column.best or 1)
+        word = "same" if p >= alpha else "better" if gain > 0 else "worse"
+        judged.append(replace(line, p=p, word=word))
+    return judged

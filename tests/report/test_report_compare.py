@@ -1,0 +1,142 @@
+"""Comparisons: statistics by hand, pairing by seed, and what each side may be."""
+
+import json
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from clbench.errors import UserError
+from clbench.report.compare import against_paper, by_seed, compare, holm, interval
+from clbench.report.paper import Published
+from clbench.report.runs import read
+
+
+def side(record, method: str, accuracies: dict[int, float], key: str = "protocol"):
+    records = [record(method, seed=seed, last=(acc, acc)) for seed, acc in accuracies.items()]
+    return by_seed(read(records)[0], key, "A")
+
+
+def test_pairs_are_by_seed_and_the_test_is_students(record) -> None:
+    a = side(record, "ewc", {0: 90.0, 1: 80.0, 2: 70.0, 7: 10.0})
+    b = side(record, "agem", {2: 73.0, 1: 82.0, 0: 91.0, 9: 99.0})
+    [line] = compare(a, b, "acc", 0.05)
+    assert line.seeds == (0, 1, 2)
+    assert (line.a, line.b, line.difference) == (80.0, 82.0, 2.0)
+    assert line.p == pytest.approx(0.07418, abs=1e-5)  # t = 2 / (1 / sqrt(3)), 2 degrees
+    assert line.word == "same"
+    assert (line.low, line.high) == (1.0, 3.0)
+    [line] = compare(a, b, "acc", 0.1)
+    assert line.word == "better"
+    [line] = compare(b, a, "acc", 0.1)
+    assert (line.word, line.difference) == ("worse", -2.0)
+
+
+def test_less_forgetting_is_better(record) -> None:
+    def forgets(method: str, losses: list[float]):
+        records = [
+            record(method, seed=s, first=95.0, last=(95.0 - loss, 80.0))
+            for s, loss in enumerate(losses)
+        ]
+        return by_seed(read(records)[0], "protocol", "A")
+
+    [line] = compare(
+        forgets("ewc", [9.0, 10.0, 11.0]), forgets("agem", [1.0, 2.0, 3.1]), "forgetting", 0.05
+    )
+    assert line.word == "better"
+
+
+def test_one_seed_is_not_tested_and_equal_numbers_are_the_same(record) -> None:
+    one, other = side(record, "ewc", {0: 90.0}), side(record, "agem", {0: 91.0})
+    [line] = compare(one, other, "acc", 0.05)
+    assert (line.p, line.word) == (None, "untested")
+    assert compare(one, one, "acc", 0.05)[0].word == "same"
+    two = side(record, "ewc", {0: 90.0, 1: 91.0})
+    assert compare(two, two, "acc", 0.05)[0].word == "same"
+    shifted = side(record, "agem", {0: 89.0, 1: 90.0})
+    assert compare(two, shifted, "acc", 0.05)[0].word == "worse"  # by one point in every seed
+
+
+def test_holms_correction_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([]) == []
+
+
+def test_the_interval_is_that_of_resampled_means() -> None:
+    assert interval([2.0]) == (2.0, 2.0)
+    low, high = interval([0.0, 1.0])  # means 0, 1/2, 1 with chances 1/4, 1/2, 1/4
+    assert (low, high) == (0.0, 1.0)
+    assert interval([1.0, 5.0, 2.0]) == interval([1.0, 5.0, 2.0])
+
+
+def test_the_paper_is_tested_by_welch(record) -> None:
+    measured = side(record, "ewc", {0: 90.0, 1: 92.0, 2: 91.0}, "method")
+    row = Published("t", "EWC", "ewc", "two-tasks", 2, "own run", acc=88.0, acc_std=1.0)
+    [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, 0.05)
+    theirs = [87.0, 88.0, 89.0]  # mean 88, standard deviation 1
+    expected = stats.ttest_ind([90.0, 92.0, 91.0], theirs, equal_var=False).pvalue
+    assert line.p == pytest.approx(expected)
+    assert (line.a, line.b, line.word) == (88.0, 91.0, "better")
+
+
+def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
+    records = [record("ewc"), record("ewc", spec__threads=2)]
+    with pytest.raises(UserError, match=r"A has two runs of ewc on two-tasks with seed 0"):
+        by_seed(read(records)[0], "method", "A")
+
+
+# ---- the command ----
+
+
+@pytest.fixture
+def folders(record, tmp_path: Path) -> tuple[Path, Path]:
+    made = []
+    for name, gain in (("old", 0.0), ("new", -3.0)):
+        folder = tmp_path / name / "records"
+        folder.mkdir(parents=True)
+        for method in ("ewc", "agem"):
+            for seed in range(3):
+                drop = gain * (method == "agem") + seed / 10 * (gain != 0)
+                made_record = record(method, seed=seed, last=(90 + drop, 80 + drop))
+                (folder / f"{made_record['id']}.json").write_text(json.dumps(made_record))
+        made.append(folder.parent)
+    return made[0], made[1]
+
+
+def test_a_regression_in_one_of_two_folders_is_exit_code_1(clbench, folders) -> None:
+    old, new = folders
+    result = clbench("compare", str(old), str(new))
+    assert result.code == 1
+    lines = {line.split()[1]: line for line in result.out.splitlines() if "two-tasks" in line}
+    assert lines["agem"].endswith("worse")
+    assert lines["ewc"].endswith("same")
+    assert clbench("compare", str(old), str(old)).code == 0
+    found = json.loads(clbench("compare", str(new), str(old), "--json").out)
+    assert {line["what"]: line["word"] for line in found} == {"agem": "better", "ewc": "same"}
+
+
+def test_two_methods_of_one_folder(clbench, folders) -> None:
+    result = clbench("compare", "agem", "ewc", "--out", str(folders[1]))
+    assert result.code == 0
+    assert "+3.00" in result.out
+    assert result.out.splitlines()[4].endswith("better")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("ewcc", "agem"), "Unknown method in the records of"),
+        (("ewc", "OLD"), "is not a folder of records"),
+        (("ewc", "paper"), "Put the paper first"),
+        (("paper", "ewc"), "no finished run in common"),
+        (("paper", "ewc", "--column", "bwt"), "by ACC only"),
+        (("ewc", "agem", "--alpha", "2"), "between 0 and 1"),
+    ],
+)
+def test_mistakes_are_one_sentence(clbench, folders, words, sentence) -> None:
+    words = [str(folders[0]) if word == "OLD" else word for word in words]
+    result = clbench("compare", *words, "--out", str(folders[0]))
+    assert result.code == 2
+    assert sentence in result.err
+    assert "Traceback" not in result.err
