@@ -12,6 +12,7 @@ from clbench.errors import UserError, did_you_mean
 # subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
 COMMANDS = {
     "run": "Train methods on benchmarks and print the table.",
+    "study": "Make a table or figure of the paper, training what is missing.",
     "report": "Write tables from the records of past runs.",
     "compare": "Test two methods, two folders of records, or the paper against each other.",
     "status": "Show which runs are done, running, partial or failed.",

@@ -2,10 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from clbench.errors import UserError
+from clbench.grid import RERUN
 
 out_option = click.option(
     "--out",
@@ -34,6 +36,50 @@ def parse_seeds(text: str) -> list[int]:
 def default_workers() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_TRAINING = (
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=default_workers,
+        show_default="the cores",
+        help="Runs at the same time.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Torch threads of each run; part of its id, as sums depend on it.",
+    ),
+    click.option("--device", default="cpu", show_default=True, help="Torch device of each run."),
+    out_option,
+    click.option(
+        "--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]"
+    ),
+    click.option(
+        "--accept-data",
+        is_flag=True,
+        help="Use data that is not the official, complete set; said in every record and table.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the cells, what is done, and an estimate."),
+    click.option(
+        "--rerun",
+        type=click.Choice(RERUN),
+        default="missing",
+        show_default=True,
+        help="What to train besides unfinished runs: those that failed, those of another version "
+        "(stale), or all.",
+    ),
+)
+
+
+def training_options(command: Any) -> Any:
+    """The options of all that trains: workers, threads, device, folders, dry run, rerun."""
+    for option in reversed(_TRAINING):
+        command = option(command)
+    return command
 
 
 def existing_out(out: str) -> Path:

@@ -9,14 +9,15 @@ from typing import Any
 import click
 
 from clbench import data
-from clbench.cli.options import default_workers, out_option, parse_seeds
+from clbench.cli.options import parse_seeds, training_options
 from clbench.errors import UserError, unknown
-from clbench.grid import RERUN, State, make_grid, state_of, to_run
+from clbench.grid import State, make_grid, state_of, to_run
 from clbench.spec import PROTOCOL_FIELDS, Cell
 from clbench.store import Place, Store
 
 DEFAULT_METHODS = "finetune,ewc,agem,er-res,joint"
 DEFAULT_BENCHMARK = "split-mnist-5k"
+REFERENCE_COLUMNS = ("intransigence", "mean-intransigence")
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -78,38 +79,14 @@ Examples:
 @click.option(
     "--seeds", default="1", show_default=True, metavar="N|LIST", help="How many, or which (0,1,7)."
 )
+@training_options
 @click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=default_workers,
-    show_default="the cores",
-    help="Runs at the same time.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Torch threads of each run; part of its id, as sums depend on it.",
-)
-@click.option("--device", default="cpu", show_default=True, help="Torch device of each run.")
-@out_option
-@click.option(
-    "--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]"
-)
-@click.option(
-    "--accept-data",
-    is_flag=True,
-    help="Use data that is not the official, complete set; said in every record and table.",
-)
-@click.option("--dry-run", is_flag=True, help="Show the cells, what is done, and an estimate.")
-@click.option(
-    "--rerun",
-    type=click.Choice(RERUN),
-    default="missing",
-    show_default=True,
-    help="What to train besides unfinished runs: those that failed, those of another version "
-    "(stale), or all.",
+    "--reference",
+    type=click.Choice(("last", "each")),
+    is_flag=False,
+    flag_value="last",
+    help="Train the joint runs too that intransigence needs, on all tasks (last, the default of "
+    "the flag) or on the tasks up to each one, and show it.",
 )
 @click.option(
     "--config",
@@ -132,6 +109,7 @@ def command(
     accept_data: bool,
     dry_run: bool,
     rerun: str,
+    reference: str | None,
     **protocol: str | None,
 ) -> None:
     """Train methods on benchmarks and print the table.
@@ -144,8 +122,29 @@ def command(
         for name, text in protocol.items()
         if text is not None
     }
+    columns: tuple[str, ...] = ()
+    if reference is not None:
+        methods += ",joint" if reference == "last" else ",joint[each=true]"
+        columns = ("intransigence",) if reference == "last" else REFERENCE_COLUMNS
     cells = make_grid(methods, benchmarks, parse_seeds(seeds), overrides, threads, device)
     place = Place(Path(out), data.data_root(data_root), accept_data)
+    carry_out(cells, place, workers, rerun, dry_run, {"columns": columns})
+
+
+def carry_out(
+    cells: list[Cell],
+    place: Place,
+    workers: int,
+    rerun: str,
+    dry_run: bool,
+    layout: dict[str, Any],
+    folder: str = "tables",
+) -> None:
+    """Train what is missing of the cells, then print their tables and write them to OUT/folder.
+
+    `layout` is what `clbench.report.tables` is asked for. Exits with 1 or 2 if a cell has no
+    result.
+    """
     store = Store(place.out)
     if not dry_run:
         store.prepare()
@@ -161,7 +160,7 @@ def command(
     checksums |= _load_data(work, place, needed=True)
     old = [cell for cell in work if states[cell.id].word in ("failed", "stale", "done")]
     ended = _train(work, old, place, workers)
-    _print_result(cells, store, ended, checksums)
+    _print_result(cells, store, ended, checksums, layout, folder)
 
 
 def _load_data(cells: list[Cell], place: Place, needed: bool) -> dict[str, str]:
@@ -221,7 +220,12 @@ def _without_rerun(arguments: list[str]) -> list[str]:
 
 
 def _print_result(
-    cells: list[Cell], store: Store, ended: dict[str, dict[str, Any]], checksums: dict[str, str]
+    cells: list[Cell],
+    store: Store,
+    ended: dict[str, dict[str, Any]],
+    checksums: dict[str, str],
+    layout: dict[str, Any],
+    folder: str,
 ) -> None:
     from clbench.report import terminal, write
 
@@ -229,8 +233,8 @@ def _print_result(
     wanted = {cell.id for cell in cells}
     mine = [record for record in records if record["id"] in wanted]
     if any(record["status"] == "done" for record in mine):
-        click.echo(terminal(mine), nl=False)
-        written = write(mine, (), store.root / "tables")
+        click.echo(terminal(mine, **layout), nl=False)
+        written = write(mine, (), store.root / folder, **layout)
         click.echo(f"\nRecords: {store.root / 'records'}")
         click.echo(f"Tables:  {', '.join(map(str, written))}")
     for problem in problems:
@@ -285,11 +289,11 @@ def _print_plan(
     headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
     click.echo(tabulate(rows, headers, disable_numparse=True))
     known = [seconds[i] for i in chosen if i in seconds]
-    total = duration(sum(known) / workers) if known else "unknown"
-    guess = f"about {total} with {workers} workers"
+    guess = [f"about {duration(sum(known) / workers)} with {workers} workers"] if known else []
     if missing := len(chosen) - len(known):
-        guess += f", not counting {missing} runs with no past run to judge by"
-    click.echo(f"\n{len(chosen)} of {len(cells)} runs to train: {guess}.")
+        guess.append(f"{missing} runs have no past run to judge their time by")
+    words = f": {'; '.join(guess)}" if guess else ""
+    click.echo(f"\n{len(chosen)} of {len(cells)} runs to train{words}.")
 
 
 def estimates(cells: list[Cell], store: Store) -> dict[str, float]:

@@ -10,6 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
+from clbench.grid import make_grid
 from clbench.report.cells import Cell
 from clbench.report.runs import Run
 
@@ -105,20 +106,26 @@ def _row(name: str, table: dict[str, Any], row: dict[str, Any]) -> Published:
 
 
 @functools.cache
-def _index() -> dict[tuple[str, int, str], Published]:
-    """Rows of whole methods by benchmark, tasks and method; main tables come before others."""
-    found: dict[tuple[str, int, str], Published] = {}
+def _index(benchmark: str) -> dict[tuple[int, str], Published]:
+    """Rows of a benchmark by tasks and method; main tables come before others.
+
+    A method is labelled as its runs are: by what differs from its defaults on the benchmark.
+    """
+    found: dict[tuple[int, str], Published] = {}
     for name in (*MAIN, "ablation", "replay"):
         for row in rows(name):
-            found.setdefault((row.benchmark, row.tasks, row.method), row)
+            if row.benchmark == benchmark:
+                label = make_grid(row.method, benchmark, [0], {})[0].labels["method"]
+                found.setdefault((row.tasks, label), row)
     return found
 
 
 def published_run(run: Run) -> Published | None:
     """The paper's row for a run, if it has one."""
-    if run.benchmark not in (run.benchmark_name, f"{run.benchmark_name}[tasks={run.tasks}]"):
+    name = run.benchmark_name
+    if name not in MAIN or run.benchmark not in (name, f"{name}[tasks={run.tasks}]"):
         return None  # another stream than the paper's
-    return _index().get((run.benchmark_name, run.tasks, run.method))
+    return _index(name).get((run.tasks, run.method))
 
 
 def verdict(cell: Cell) -> Verdict | None:

@@ -1,7 +1,7 @@
 """Cells -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clbench.report.cells import Cell, Value, group, usual
@@ -79,12 +79,14 @@ def tables(
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
+    note: str = "",
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Table]:
     """A table per benchmark from all records that `keep` wants, benchmarks by name.
 
     `problems` are the sentences about files that could not be read: a table says how many, so
-    that nobody takes it for complete. Runs that are not kept still serve as references.
+    that nobody takes it for complete. Runs that are not kept still serve as references. `note` is a
+    sentence that each caption begins with.
     """
     runs, unusable = read(records)
     skipped = len(list(problems)) + len(unusable)
@@ -93,7 +95,8 @@ def tables(
         if keep(run):
             by_benchmark.setdefault(run.benchmark, []).append(run)
     wanted = chosen(columns, vs_paper)
-    return [_table(name, by_benchmark[name], wanted, skipped) for name in sorted(by_benchmark)]
+    made = [_table(name, by_benchmark[name], wanted, skipped) for name in sorted(by_benchmark)]
+    return [replace(table, facts=[note, *table.facts]) for table in made] if note else made
 
 
 def number(value: float, decimals: int) -> str:

@@ -20,10 +20,11 @@ def terminal(
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
+    note: str = "",
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> str:
     """All tables as one text that ends in a newline; empty if there is no record."""
-    made = tables(records, problems, columns=columns, vs_paper=vs_paper, keep=keep)
+    made = tables(records, problems, columns=columns, vs_paper=vs_paper, note=note, keep=keep)
     return "\n".join(render(table) for table in made)
 
 

@@ -22,6 +22,7 @@ def write(
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
+    note: str = "",
     standalone: bool = False,
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Path]:
@@ -33,7 +34,8 @@ def write(
     paths = []
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        for table in tables(records, problems, columns=columns, vs_paper=vs_paper, keep=keep):
+        layout: dict[str, Any] = {"columns": columns, "vs_paper": vs_paper, "note": note}
+        for table in tables(records, problems, keep=keep, **layout):
             for name in formats:
                 path = out_dir / f"table-{slug(table.benchmark)}.{name}"
                 write_atomically(path, render(table, name, standalone).encode())

@@ -1,0 +1,62 @@
+"""`clbench study`: a table or figure of the paper, trained as far as it is missing, and shown."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from tabulate import tabulate
+
+from clbench import data
+from clbench.cli.options import training_options
+from clbench.cli.run import carry_out
+from clbench.store import Place
+from clbench.study import BUDGETS, load, shipped
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench study ls
+  clbench study table-split-mnist --budget small --dry-run
+  clbench study ./mine.toml --dry-run
+"""
+)
+@click.argument("name")
+@click.option(
+    "--budget",
+    type=click.Choice(BUDGETS),
+    default="paper",
+    show_default=True,
+    help="The paper's seeds and the full protocol, or the reduction that the study declares.",
+)
+@training_options
+def command(
+    name: str,
+    budget: str,
+    workers: int,
+    threads: int,
+    device: str,
+    out: str,
+    data_root: str | None,
+    accept_data: bool,
+    dry_run: bool,
+    rerun: str,
+) -> None:
+    """Train what is missing of a study of the paper, and show it beside the published numbers.
+
+    NAME is one that `clbench study ls` lists, or a TOML file of your own. Tables and figures go to
+    OUT/studies/NAME.
+    """
+    if name == "ls":
+        rows = [(key, load(key).title) for key in shipped()]
+        click.echo(tabulate(rows, ("study", "what it is")))
+        return
+    study = load(name)
+    cells = study.cells(budget, threads, device)
+    place = Place(Path(out), data.data_root(data_root), accept_data)
+    layout: dict[str, Any] = {
+        "columns": study.columns,
+        "vs_paper": True,
+        "note": study.note(budget),
+    }
+    carry_out(cells, place, workers, rerun, dry_run, layout, f"studies/{study.name}")

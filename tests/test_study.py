@@ -1,0 +1,137 @@
+"""Studies: the paper's are complete, a user's own are checked, and both train and report."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clbench.errors import UserError
+from clbench.grid import make_grid
+from clbench.report.paper import rows
+from clbench.study import load, shipped
+
+OWN = """
+title = "Mine"
+seeds = 2
+columns = ["forgetting"]
+
+[[grid]]
+benchmarks = "BENCHMARK"
+methods = "finetune,ewc"
+
+[small]
+seeds = 1
+epochs = 1
+"""
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("table-")])
+def test_a_study_has_every_row_of_its_table(name: str) -> None:
+    study = load(name)
+    grid = {(c.labels["benchmark"], c.labels["method"], c.spec.seed) for c in study.cells("paper")}
+    for row in rows(name.removeprefix("table-")):
+        usual = make_grid(row.method, row.benchmark, [0], {})[0]
+        tasks = usual.spec.benchmark_params.get("tasks", row.tasks)
+        stream = row.benchmark if row.tasks == tasks else f"{row.benchmark}[tasks={row.tasks}]"
+        for seed in range(study.seeds):
+            assert (stream, usual.labels["method"], seed) in grid, row
+
+
+def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
+    for name in shipped():
+        study = load(name)
+        assert len(study.cells("small")) < len(study.cells("paper")) or study.seeds == 1
+        assert f"Study {name}, budget small: 1 seed, epochs=" in study.note("small")
+        assert f"the full one has {study.seeds} seeds" in study.note("small")
+        assert study.note("paper").startswith(f"Study {name}, budget paper: {study.seeds} seed")
+
+
+def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN.replace("BENCHMARK", "split-mnist-5k"))
+    small, full = load(str(path)).cells("small"), load(str(path)).cells("paper")
+    assert [cell.spec.protocol.epochs for cell in small] == [1, 1]
+    assert {cell.spec.seed for cell in full} == {0, 1}
+    assert {cell.spec.protocol.epochs for cell in full} == {50}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("title = ", "is not valid TOML"),
+        ("seeds = 3", "title is missing"),
+        ('title = "x"\ngrid = []', r"no \[\[grid\]\]"),
+        ('title = "x"\nseed = 3', "Unknown key in"),
+        ('title = "x"\nseeds = "3"', "seeds must be a whole number"),
+        ('title = "x"\n[[grid]]\nmethods = "ewc"', "`methods` and `benchmarks`"),
+        (OWN.replace("seeds = 2", "seeds = 0"), "at least 1"),
+        (OWN.replace("epochs = 1", "epoch = 1"), "Did you mean 'epochs'"),
+        (OWN.replace("epochs = 1", 'epochs = "many"'), "small.epochs"),
+    ],
+)
+def test_mistakes_in_a_file_are_sentences(text: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=sentence):
+        load(str(path))
+
+
+def test_an_unknown_study_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="Did you mean 'table-split-mnist'"):
+        load("table-split-mnis")
+    with pytest.raises(UserError, match="There is no file"):
+        load("nowhere.toml")
+
+
+def test_a_study_of_ones_own_trains_and_reports(
+    clbench: Callable[..., Any], tiny: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN.replace("BENCHMARK", str(tiny)))
+    out = tmp_path / "out"
+    command = ("study", str(path), "--budget", "small", "--out", str(out))
+    plan = clbench(*command, "--dry-run")
+    assert plan.code == 0
+    assert "2 of 2 runs to train" in plan.out
+    result = clbench(*command)
+    assert result.code == 0, result.err
+    assert "Study mine, budget small: 1 seed, epochs=1" in result.out
+    assert "forgetting %" in result.out
+    assert "vs paper" in result.out
+    [table] = (out / "studies" / "mine").glob("*.json")
+    assert {row["method"] for row in json.loads(table.read_text())["rows"]} == {"finetune", "ewc"}
+    assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "columns"),
+    [
+        (["--reference"], "joint", {"I_T pp"}),
+        (["--reference", "each"], "joint[each=true]", {"I_T pp", "mean I pp"}),
+    ],
+)
+def test_reference_trains_what_intransigence_needs(
+    clbench: Callable[..., Any], tiny: Path, tmp_path: Path, words: list[str], method: str,
+    columns: set[str],
+) -> None:  # fmt: skip
+    out = str(tmp_path / "out")
+    base = [
+        "run",
+        "--methods",
+        "finetune",
+        "--benchmarks",
+        str(tiny),
+        "--out",
+        out,
+        "--epochs",
+        "1",
+    ]
+    result = clbench(*base, *words)
+    assert result.code == 0, result.err
+    heading = result.out.splitlines()[2]
+    assert {name for name in ("I_T pp", "mean I pp") if name in heading} == columns
+    rows = {line.split()[0]: line for line in result.out.splitlines()[4:6]}
+    assert set(rows) == {"finetune", method}
+    assert "\N{EN DASH}" not in rows["finetune"]
