@@ -11,8 +11,9 @@ from clbench.errors import UserError
 
 __version__ = "0.1.0"
 
-# what a method's file usually needs -> where it lives
+# what a method's file or a notebook usually needs -> where it lives
 _LAZY = {
+    "load": "clbench.report.frame",
     "Method": "clbench.method",
     "Memory": "clbench.memory",
     "of_tensors": "clbench.memory",

@@ -109,6 +109,20 @@ _ALL = (
         decimals=1,
         unit="seconds",
     ),
+    Column(
+        "rate",
+        "samples/s",
+        "Samples/s: samples trained on, replayed ones too, a second of training.",
+        "Samples/s: samples trained on, replayed ones too, a second of training.",
+        decimals=0,
+    ),
+    Column(
+        "epochs",
+        "epochs",
+        "Epochs: of a task, mean over tasks.",
+        "Epochs: of a task, mean over tasks.",
+        decimals=1,
+    ),
 )
 COLUMNS = {column.key: column for column in _ALL}
 _PAPER = "Paper: as published by Ebrahimi et al., 2020."

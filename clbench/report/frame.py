@@ -1,6 +1,8 @@
 """Records as pandas DataFrames, for a notebook: one row per run, or one per row of a table."""
 
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -8,9 +10,18 @@ import pandas as pd
 from clbench.report.columns import COLUMNS
 from clbench.report.runs import read
 from clbench.report.table import tables
+from clbench.store import Store
 
 _RUN = ["benchmark", "method", "protocol", "seed", "id", "status", "fault"]
 _RUN += ["family", "benchmark_title", "method_title", "zero_forgetting", "tasks", "done"]
+
+
+def load(path: str | Path = "results") -> pd.DataFrame:
+    """The runs of an output folder, one a row; a file that is no record is warned of."""
+    records, problems = Store(Path(path)).records()
+    for problem in problems:
+        warnings.warn(problem, stacklevel=2)
+    return runs_frame(records)
 
 
 def runs_frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:

@@ -164,12 +164,25 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "replay": _number(memory.get("replay")) / MB,
         "aux": _number(memory.get("auxiliary")) / MB,
         "time": _number(seconds.get("total")),
+        "epochs": _epochs(record.get("curve") or []),
+        "rate": _rate(record.get("curve") or [], seconds.get("train") or []),
         "shared-cost": shared_cost(record),
     }
 
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else math.nan
+
+
+def _epochs(curve: list[dict[str, float]]) -> float:
+    """Epochs of a task, mean over the tasks that were learned."""
+    return len(curve) / len({epoch["task"] for epoch in curve}) if curve else math.nan
+
+
+def _rate(curve: list[dict[str, float]], seconds: list[float]) -> float:
+    """Samples a second of training, all that a task costs included."""
+    samples = sum(epoch.get("samples", math.nan) for epoch in curve)
+    return samples / sum(seconds) if curve and sum(seconds) > 0 else math.nan
 
 
 def _number(value: Any) -> float:

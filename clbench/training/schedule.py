@@ -53,6 +53,7 @@ class PlateauSchedule(SupervisedPlugin):
                 "loss": self._loss / max(self._seen, 1),
                 "valid_loss": valid_loss,
                 "valid_accuracy": valid_accuracy,
+                "samples": self._seen,
                 "seconds": time.perf_counter() - self._started,
             }
         )

@@ -1,0 +1,41 @@
+"""Columns on request: what hyper-parameters are chosen by, epochs, and speed."""
+
+import json
+import math
+
+import pytest
+
+from clbench.report.runs import read
+
+
+def test_valid_is_the_mean_over_tasks_after_the_last_one(record):
+    [run], _ = read([record(valid=[90, 70])])
+    assert run.values["valid"] == 80
+
+
+def test_a_record_from_before_it_was_measured_has_none(record):
+    [run], _ = read([record(valid=None)])
+    assert math.isnan(run.values["valid"])
+
+
+def test_epochs_and_samples_a_second(record):
+    curve = [{"task": 1, "samples": 100}, {"task": 1, "samples": 100}, {"task": 2, "samples": 60}]
+    [run], _ = read([record(curve=curve)])  # trained for 2 seconds a task
+    assert run.values["epochs"] == 1.5
+    assert run.values["rate"] == 65.0
+    [old], _ = read([record(curve=[{"task": 1}])])
+    assert (old.values["epochs"], math.isnan(old.values["rate"])) == (1.0, True)
+
+
+def test_a_notebook_loads_the_runs_of_a_folder(record, tmp_path):
+    import clbench
+
+    folder = tmp_path / "records"
+    folder.mkdir()
+    for seed in range(2):
+        made = record("ewc", seed=seed)
+        (folder / f"{made['id']}.json").write_text(json.dumps(made))
+    (folder / "broken.json").write_text("{")
+    with pytest.warns(UserWarning, match=r"broken\.json"):
+        frame = clbench.load(tmp_path)
+    assert frame[["method", "seed", "acc"]].values.tolist() == [["ewc", 0, 85.0], ["ewc", 1, 85.0]]
