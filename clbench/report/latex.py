@@ -49,7 +49,10 @@ def _float(table: Table) -> str:
             lines.append(r"\midrule")
         texts = [_first(name(cell))]
         for column in table.columns:
-            text = _number(table.show(cell, column, "({})"), blanks.get(column.key, ""))
+            shown = table.show(cell, column, "({})")
+            text = _number(shown, blanks.get(column.key, ""))
+            if column.key == "paper-word" and shown != MISSING:
+                text = rf"\parbox[t]{{2.2cm}}{{\raggedleft {latex(shown)}\strut}}"
             texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
         lines.append(_row([*texts, str(len(cell.counted))]))
     lines += [r"\bottomrule", r"\end{tabular}"]
