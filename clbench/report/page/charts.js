@@ -4,7 +4,7 @@
 function heatMap(R, low, high) {
   const n = Math.max(R.length, ...R.map((row) => row.length));
   const roomy = n <= 10;
-  const readout = el("p", { class: "readout", "aria-live": "polite" }, "Point at a cell to read it.");
+  const readout = el("p", { class: "readout", "aria-live": "polite" }, "Point at a cell, or move over them with the arrow keys.");
   const cells = [];
   const body = el("tbody");
   for (let k = 0; k < R.length; k++) {
@@ -72,7 +72,7 @@ function heatMap(R, low, high) {
     el("p", { class: "legend" }, `${show(low, 0)} %`, ramp, `${show(high, 0)} %`), readout);
 }
 
-const change = (points) => `${points < 0 ? "\u2212" : "+"}${show(Math.abs(points))} points`;
+const change = (points) => Number(points.toFixed(2)) === 0 ? "unchanged" : `${points < 0 ? "\u2212" : "+"}${show(Math.abs(points))} points`;
 
 /** Round numbers from below `low` to above `high`, about five of them. */
 function ticks(low, high) {
@@ -86,9 +86,10 @@ function ticks(low, high) {
 
 /**
  * Lines over whole-numbered x. `series`: {name, points: [[x, y, words]], colour, dash, thick};
- * `marks`: x of vertical rules; `named`: a legend with the names instead of a scale.
+ * `marks`: x of vertical rules; `least`: how far y reaches at least, so that noise looks small;
+ * `named`: a legend with the names, beside or instead of `legend`.
  */
-function lineChart({ title, series, xName, xTicks, marks = [], named = false, legend = null }) {
+function lineChart({ title, series, xName, xTicks, marks = [], least = 0, named = false, legend = null }) {
   const width = Math.min(560, Math.max(280, document.documentElement.clientWidth - 60));
   const height = 230;
   const box = { left: 44, right: width - 12, top: 10, bottom: height - 34 };
@@ -96,7 +97,8 @@ function lineChart({ title, series, xName, xTicks, marks = [], named = false, le
   const xs = points.map((p) => p[0]);
   const [x0, x1] = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
   const ys = points.map((p) => p[1]);
-  const yTicks = ticks(ys.reduce((a, b) => Math.min(a, b)), ys.reduce((a, b) => Math.max(a, b)));
+  const top = ys.reduce((a, b) => Math.max(a, b));
+  const yTicks = ticks(Math.min(top - least, ys.reduce((a, b) => Math.min(a, b))), top);
   const [y0, y1] = [yTicks[0], yTicks[yTicks.length - 1]];
   const x = (value) => box.left + 6 + ((value - x0) / (x1 - x0 || 1)) * (box.right - box.left - 12);
   const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
@@ -118,12 +120,12 @@ function lineChart({ title, series, xName, xTicks, marks = [], named = false, le
     const path = one.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`);
     const group = svg("g", { class: one.thick ? "line thick" : "line" });
     group.append(svg("path", { d: path.join(""), stroke: one.colour, "stroke-dasharray": one.dash || null }));
-    if (one.points.length <= 30)
+    if (points.length <= 240 || one.points.length === 1)
       for (const p of one.points) group.append(svg("circle", { cx: x(p[0]), cy: y(p[1]), r: 2.5, fill: one.colour }));
     return group;
   });
   const dot = svg("circle", { class: "dot", r: 5, visibility: "hidden" });
-  const readout = el("p", { class: "readout", "aria-live": "polite" }, "Point at a line to read it.");
+  const readout = el("p", { class: "readout", "aria-live": "polite" }, "Point at a line, or move along it with the arrow keys.");
   let at = null; // [series, point]
 
   function go(s, p) {

@@ -49,12 +49,14 @@ function runDetails(benchmark, run) {
   if (curves) charts.append(curves);
   if (run.curve) charts.append(trainingCurve(run, "accuracy", "Validation accuracy (%) per epoch"),
     trainingCurve(run, "loss", "Training loss per epoch"));
+  const tables = [timeTable(run), ...diagnoses(run)].filter(Boolean);
   const facts = el("div", { class: "facts" }, measures(run), ...Object.entries(run.facts).map(
     ([name, place]) => factList(name, flat(DATA.pool[place]))));
   return el("div", { class: "body" },
     run.fault ? el("p", { class: "warning" }, `Left out of the mean: ${run.fault}.`) : null,
     run.failure ? el("div", {}, el("h4", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure))) : null,
-    charts, timeTable(run), ...diagnoses(run), facts);
+    run.idle ? el("p", { class: "warning" }, run.idle[0].toUpperCase() + run.idle.slice(1)) : null,
+    charts, el("div", { class: "tables" }, ...tables), facts);
 }
 
 /** The ends of the colours' scale: the same for all runs on a benchmark, so that they compare. */
@@ -80,6 +82,7 @@ function taskCurves(run) {
   });
   if (!series.some((one) => one.points.length > 1)) return null;
   return lineChart({ title: "Accuracy (%) of each task as others are learned", series,
+    least: 5,
     xName: "after task", xTicks: wholeTicks(run.R.length), legend: taskLegend(run.R.length) });
 }
 
@@ -102,7 +105,7 @@ function trainingCurve(run, what, title) {
   if (!groups.size) return "";
   const series = [...groups].map(([number, points], i) => (
     { name: `Task ${number}`, points, colour: taskColour(i, groups.size) }));
-  return lineChart({ title, series, marks, xName: "epoch of the run, a rule between tasks" });
+  return lineChart({ title, series, marks, least: what === "accuracy" ? 5 : 0, xName: "epoch of the run, a rule between tasks" });
 }
 
 /** A small table of numbers: `rows` are arrays, the first entry heads its row. */
@@ -124,7 +127,6 @@ function timeTable(run) {
 /** What the method laid open; for ACL, what each branch of the network carries. */
 function diagnoses(run) {
   const found = [];
-  if (run.idle) found.push(el("p", { class: "warning" }, run.idle[0].toUpperCase() + run.idle.slice(1)));
   if (run.without) {
     const tasks = Object.entries(run.without).filter(([, row]) => row && typeof row === "object");
     const names = [...new Set(tasks.flatMap(([, row]) => Object.keys(row)))];
@@ -156,5 +158,5 @@ function measures(run) {
 
 function factList(name, facts) {
   return el("section", {}, el("h4", {}, name), el("dl", {}, ...facts.flatMap(([key, value]) =>
-    [el("dt", {}, key), el("dd", {}, words(value))])));
+    [el("dt", {}, key.replace(/^params\./, "")), el("dd", {}, value === "" ? "\u2013" : words(value))])));
 }

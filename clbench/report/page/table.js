@@ -49,8 +49,12 @@ function section(benchmark) {
     .filter(([key]) => state.columns.has(key)).flatMap(([, list]) => list)];
   box.append(el("div", { class: "frame scroll", tabindex: "0", role: "region",
     "aria-label": `Table of ${benchmark.title}` }, table));
-  if (warnings.length) box.append(el("ul", { class: "warnings", "aria-label": "Warnings" }, ...warnings.map((text) => el("li", {}, text))));
-  box.append(benchmark.compare, el("p", { class: "caption" }, [...benchmark.caption, ...formulas, benchmark.bold].join(" ")));
+  const said = el("div", { class: "words" });
+  if (warnings.length) said.append(el("ul", { class: "warnings", "aria-label": "Warnings" }, ...warnings.map((text) => el("li", {}, text))));
+  for (const paragraph of [benchmark.caption, [...formulas, benchmark.bold]])
+    said.append(el("p", { class: "caption" }, paragraph.join(" ")));
+  benchmark.below = el("div", { class: "below" }, benchmark.compare, said);
+  box.append(benchmark.below);
   arrange(benchmark);
   return box;
 }
@@ -84,7 +88,7 @@ function tableRow(benchmark, row, columns) {
   const id = `row-${row.runs[0].id}`;
   const body = el("tbody", { class: row.rule ? "rule" : null });
   const button = el("button", { type: "button", id, class: "open", "aria-expanded": "false",
-    click: () => openRow(benchmark, row, !state.open.has(id)) }, row.name);
+    click: () => openRow(benchmark, row, !state.open.has(id)) }, el("span", {}, row.name));
   const title = row.title.toLowerCase() === row.name.toLowerCase() ? "" : row.title;
   const about = [title, row.family].filter(Boolean).join(", ");
   const link = row.runs.length === 1 ? `#run-${encodeURIComponent(row.runs[0].id)}` : `#${encodeURIComponent(id)}`;
@@ -129,7 +133,9 @@ function arrange(benchmark) {
   benchmark.table.classList.toggle("sorted", Boolean(sorted));
   for (const row of rows) benchmark.bodies.get(row).hidden = !wanted(row);
   benchmark.table.append(...rows.map((row) => benchmark.bodies.get(row)));
-  benchmark.compare.replaceChildren(comparison(rows.filter(wanted)) ?? "");
+  const chart = comparison(rows.filter(wanted));
+  benchmark.compare.replaceChildren(chart ?? "");
+  benchmark.below.classList.toggle("two", chart !== null);
 }
 
 /** Whether the filters let a row through: every word must be found. */
@@ -155,7 +161,7 @@ function comparison(rows) {
   }
   const tasks = Math.max(0, ...series.flatMap((one) => one.points.map((p) => p[0])));
   if (tasks < 2) return null;
-  const chart = lineChart({ title: "Mean accuracy (%) on the tasks learned so far", series, named: true,
+  const chart = lineChart({ title: "Mean accuracy (%) on the tasks learned so far", series, named: true, least: 5,
     xName: "after task", xTicks: wholeTicks(tasks) });
   if (rows.length > series.length && series.length === COMPARED)
     chart.append(el("p", { class: "note" }, `The first ${COMPARED} rows of ${rows.length}: sort or filter the table to see others.`));
