@@ -46,7 +46,7 @@ def content(
     if every > 1:
         notes.append(
             f"This page holds {len(shown):,} runs with {epochs:,} epochs: training curves show "
-            f"every {every}th epoch and the last of each task."
+            f"one epoch in {every} and the last of each task."
         )
     benchmarks = [_benchmark(table, raw, pool, every) for table in tables]
     return {
