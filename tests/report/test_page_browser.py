@@ -317,6 +317,7 @@ def test_the_page_is_never_wider_than_the_window(
     page = open_page([*grid, acl, long], viewport={"width": width, "height": 800})
     for button in page.locator("button.open").all():
         button.click()
+    page.locator("#chooser summary").click()
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
@@ -356,6 +357,11 @@ def test_a_served_page_follows_the_runs(
             assert page.locator(".run").count() == 2  # what was open still is
             assert page.get_by_label("Filter").input_value() == "reference"
             assert page.evaluate("document.activeElement.id") == "filter"
+            page.get_by_label("Filter").fill("")
+            page.get_by_role("grid").get_by_role("gridcell").nth(2).focus()
+            save([record("more", 0, (71.0, 70.0))])
+            page.get_by_role("button", name="more").wait_for()
+            assert page.evaluate("document.activeElement.textContent") == "91.00"
         finally:
             server.shutdown()
             thread.join()

@@ -121,7 +121,8 @@ function lineChart({ title, series, xName, xTicks, marks = [], least = 0, named 
     const group = svg("g", { class: one.thick ? "line thick" : "line" });
     group.append(svg("path", { d: path.join(""), stroke: one.colour, "stroke-dasharray": one.dash || null }));
     if (points.length <= 240 || one.points.length === 1)
-      for (const p of one.points) group.append(svg("circle", { cx: x(p[0]), cy: y(p[1]), r: 2.5, fill: one.colour }));
+      for (const p of one.points) group.append(svg("circle", { cx: x(p[0]), cy: y(p[1]),
+        r: one.points.length === 1 ? 4 : 2.5, fill: one.colour }));
     return group;
   });
   const dot = svg("circle", { class: "dot", r: 5, visibility: "hidden" });

@@ -1,11 +1,9 @@
 // What opens under a row: every run of it, with all that its record says.
 
-/** The runs of a row; the first that has numbers is open, the others are one key press away. */
+/** The runs of a row, each drawn when it is first opened. */
 function rowDetails(benchmark, row) {
   const box = el("div", { class: "runs" });
   if (row.published) box.append(publishedWords(row.published));
-  if (!row.runs.some((run) => state.runs.has(run.id)))
-    state.runs.add((row.runs.find((run) => run.R.length) ?? row.runs[0]).id);
   for (const run of row.runs) {
     const entry = el("details", { class: "run", id: `run-${run.id}`, open: state.runs.has(run.id) },
       el("summary", {}, el("strong", {}, `Seed ${run.seed}`), ...runSummary(benchmark, run)));

@@ -41,6 +41,11 @@ function words(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
+/** A long name with places where a line may break: after a bracket or a comma. */
+function breakable(name) {
+  return name.split(/(?<=[,([])/).flatMap((part, i) => i ? [el("wbr"), part] : [part]);
+}
+
 /** {a: {b: 1}} -> [["a.b", 1]] */
 function flat(value, path = "") {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [[path, value]];

@@ -4,8 +4,21 @@ let DATA = JSON.parse(byId("data").textContent);
 const POLL = 2000; // milliseconds between two questions to the server, if there is one
 const state = { text: "", family: "", columns: new Set(DATA.shown), sort: {}, open: new Set(), runs: new Set() };
 
+/** Where the reader is: what has the focus, and how far tables are scrolled; a way back there. */
+function bookmark() {
+  const active = document.activeElement;
+  const entry = active?.closest(".run");
+  const place = entry && [entry.id, [...entry.querySelectorAll("*")].indexOf(active)];
+  const scrolled = [...document.querySelectorAll(".frame")].map((frame) => frame.scrollLeft);
+  return () => {
+    const again = entry ? byId(place[0])?.querySelectorAll("*")[place[1]] : active?.id && byId(active.id);
+    if (again && again !== document.activeElement) again.focus({ preventScroll: true });
+    document.querySelectorAll(".frame").forEach((frame, i) => { frame.scrollLeft = scrolled[i] ?? 0; });
+  };
+}
+
 function render() {
-  const focused = document.activeElement?.id;
+  const back = bookmark();
   byId("nav").replaceChildren(...(DATA.benchmarks.length > 1 ? DATA.benchmarks.map((benchmark, i) =>
     el("a", { href: `#benchmark-${i}` }, benchmark.title)) : []));
   const families = [...new Set(DATA.benchmarks.flatMap((b) => b.rows.map((row) => row.family)))].filter(Boolean);
@@ -18,7 +31,7 @@ function render() {
   byId("about").replaceChildren(...DATA.notes.map((note) => el("p", {}, note)),
     el("p", {}, `Made by clbench ${DATA.clbench}${DATA.version ? "; this page follows the runs" : ""}.`));
   count();
-  if (focused && document.activeElement?.id !== focused) byId(focused)?.focus({ preventScroll: true });
+  back();
 }
 
 function count() {

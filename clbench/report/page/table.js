@@ -88,7 +88,7 @@ function tableRow(benchmark, row, columns) {
   const id = `row-${row.runs[0].id}`;
   const body = el("tbody", { class: row.rule ? "rule" : null });
   const button = el("button", { type: "button", id, class: "open", "aria-expanded": "false",
-    click: () => openRow(benchmark, row, !state.open.has(id)) }, el("span", {}, row.name));
+    click: () => openRow(benchmark, row, !state.open.has(id)) }, el("span", {}, ...breakable(row.name)));
   const title = row.title.toLowerCase() === row.name.toLowerCase() ? "" : row.title;
   const about = [title, row.family].filter(Boolean).join(", ");
   const link = row.runs.length === 1 ? `#run-${encodeURIComponent(row.runs[0].id)}` : `#${encodeURIComponent(id)}`;
@@ -112,6 +112,8 @@ function openRow(benchmark, row, open) {
   const id = `row-${row.runs[0].id}`;
   const body = benchmark.bodies.get(row);
   body.querySelector("button.open").setAttribute("aria-expanded", `${open}`);
+  if (open && !row.runs.some((run) => state.runs.has(run.id)))
+    state.runs.add((row.runs.find((run) => run.R.length) ?? row.runs[0]).id);
   if (open && !state.open.has(id)) body.append(detailLine(benchmark, row, body.rows[0].cells.length));
   if (!open && body.rows.length > 1) body.rows[1].remove();
   if (open) state.open.add(id);
