@@ -68,7 +68,8 @@ def ready(
 ) -> Callable[[str], None]:
     """Run one command in a folder with some results and a method of one's own.
 
-    What trains for long is planned with --dry-run; what downloads is left out.
+    What trains for long is planned with --dry-run; what downloads is left out, and so is what goes
+    on until Ctrl-C (tests/report/test_page_serve.py has it).
     """
     from clbench.runner import run
     from clbench.store import Place
@@ -81,7 +82,7 @@ def ready(
     def go(line: str) -> None:
         words = shlex.split(line, comments=True)[1:]
         words = [ids[0][:6] if re.fullmatch("[0-9a-f]{6,12}", word) else word for word in words]
-        if words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]:
+        if "--serve" in words or (words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]):
             return
         for word in words:
             for name in re.findall(r"\./(\w+)\.py", word):

@@ -161,7 +161,7 @@ def test_latex_is_shown_where_copying_is_forbidden(open_page: Open, grid: list[R
     marked = page.evaluate("(t => t.selectionEnd - t.selectionStart)(document.activeElement)")
     assert marked == len(latex.render(table))
     page.get_by_role("button", name="Close").click()
-    assert page.locator("dialog").count() == 0
+    page.locator("dialog").wait_for(state="detached")
 
 
 def test_csv_is_downloaded_to_the_letter(open_page: Open, grid: list[Record]) -> None:
@@ -208,9 +208,8 @@ def test_a_number_leads_to_its_runs_record(
 ) -> None:
     page = open_page([*grid, acl])
     page.locator("a", has_text="85.00").click()
-    entry = page.locator(".run")
+    text = page.locator(".run").inner_text()
     assert page.url.endswith(f"#run-{acl['id']}")
-    text = entry.inner_text()
     for words in ("a-host", "versions.torch", "lr_factor", "SECONDS", "shared zeroed", "S is idle"):
         assert words.lower() in text.lower()
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
@@ -218,11 +217,8 @@ def test_a_number_leads_to_its_runs_record(
     fresh = open_page([*grid, acl], page.url)
     fresh.locator(".run[open] .heat").wait_for()
     fresh.get_by_role("row", name=re.compile("agem")).locator("a").first.click()
-    assert fresh.locator(".run > summary strong").all_inner_texts() == [
-        "Seed 0",
-        "Seed 1",
-        "Seed 0",
-    ]
+    seeds = fresh.locator(".run > summary strong")
+    playwright.expect(seeds).to_have_text(["Seed 0", "Seed 1", "Seed 0"])
 
 
 def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> None:
@@ -231,14 +227,14 @@ def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> 
     grid = page.get_by_role("grid")
     readout = grid.locator("xpath=ancestor::figure").locator(".readout")
     grid.get_by_role("gridcell").nth(2).hover()
-    assert readout.inner_text() == (
+    playwright.expect(readout).to_have_text(
         "After task 2, task 1: 90.00 %, \N{MINUS SIGN}5.00 points since it was learned"
     )
     grid.get_by_role("gridcell").nth(0).focus()
     page.keyboard.press("ArrowRight")
-    assert readout.inner_text() == "After task 1, task 2: 60.00 %, before it was learned"
+    playwright.expect(readout).to_have_text("After task 1, task 2: 60.00 %, before it was learned")
     page.keyboard.press("ArrowDown")
-    assert readout.inner_text() == "After task 2, task 2: 80.00 %"
+    playwright.expect(readout).to_have_text("After task 2, task 2: 80.00 %")
     page.keyboard.press("ArrowDown")  # there is no more
     assert page.evaluate("document.activeElement.textContent") == "80.00"
     assert grid.locator("[tabindex='0']").count() == 1
@@ -251,16 +247,16 @@ def test_curves_answer_pointer_and_keys(open_page: Open, acl: Record) -> None:
     chart, readout = figure.locator("svg[tabindex]"), figure.locator(".readout")
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)
-    assert readout.inner_text() == "Task 2, epoch 3: 73.00"
+    playwright.expect(readout).to_have_text("Task 2, epoch 3: 73.00")
     assert figure.locator(".line.dim").count() == 1
     page.mouse.move(0, 0)
     assert figure.locator(".line.dim").count() == 0
     chart.focus()
     page.keyboard.press("ArrowLeft")
-    assert readout.inner_text() == "Task 2, epoch 2: 72.00"
+    playwright.expect(readout).to_have_text("Task 2, epoch 2: 72.00")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Home")
-    assert readout.inner_text() == "Task 1, epoch 1: 71.00"
+    playwright.expect(readout).to_have_text("Task 1, epoch 1: 71.00")
 
 
 def test_columns_can_be_chosen(open_page: Open, grid: list[Record]) -> None:
