@@ -180,7 +180,7 @@ def test_a_name_is_only_text(open_page: Open, grid: list[Record], record: Make) 
         titles__method="<img src=x onerror=alert(2)>",
         family=SCRIPT,
         labels__benchmark=SCRIPT,
-        provenance={SCRIPT: SCRIPT, "argv": ["<img src=x onerror=alert(3)>"]},
+        provenance={SCRIPT: SCRIPT, "argv": ["</script x", "<img src=x onerror=alert(3)>"]},
         data={SCRIPT: {"sha256": "ab", "note": SCRIPT}},
         status="failed",
         failure={"error": SCRIPT, "traceback": SCRIPT},
