@@ -17,7 +17,7 @@ from typing import Any
 from clbench.report.page.data import content
 from clbench.report.table import Table
 
-SCRIPTS = ("dom.js", "charts.js", "details.js", "table.js", "page.js")
+SCRIPTS = ("dom.js", "heat.js", "curves.js", "details.js", "table.js", "page.js")
 """The page's script, in parts; together they are one."""
 _HERE = Path(__file__).parent
 

@@ -36,20 +36,23 @@ function show(value, digits = 2) {
 /** Any value of a record as text. */
 function words(value) {
   if (value === null || value === undefined) return "none";
-  if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(12)));
+  if (typeof value === "number" && !Number.isInteger(value))
+    return String(Number(value.toPrecision(12)));
   if (Array.isArray(value)) return value.map(words).join(" ");
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
 /** A long name with places where a line may break: after a bracket or a comma. */
 function breakable(name) {
-  return name.split(/(?<=[,([])/).flatMap((part, i) => i ? [el("wbr"), part] : [part]);
+  return name.split(/(?<=[,([])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 }
 
 /** {a: {b: 1}} -> [["a.b", 1]] */
 function flat(value, path = "") {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [[path, value]];
-  return Object.entries(value).flatMap(([key, inner]) => flat(inner, path ? `${path}.${key}` : key));
+  return Object.entries(value).flatMap(([key, inner]) =>
+    flat(inner, path ? `${path}.${key}` : key),
+  );
 }
 
 /** Say something to everyone: shown for a moment, and read out by a screen reader. */
@@ -57,13 +60,22 @@ function say(text) {
   const place = byId("said");
   place.textContent = text;
   clearTimeout(say.timer);
-  say.timer = setTimeout(() => { place.textContent = ""; }, 6000);
+  say.timer = setTimeout(() => {
+    place.textContent = "";
+  }, 6000);
 }
 
 // Viridis: its lightness only grows, so it can be read without colour, too.
 const VIRIDIS = [
-  [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
-  [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
+  [68, 1, 84],
+  [71, 45, 123],
+  [59, 82, 139],
+  [44, 114, 142],
+  [33, 145, 140],
+  [40, 174, 128],
+  [94, 201, 98],
+  [173, 220, 48],
+  [253, 231, 37],
 ];
 
 /** The colour at `part` (0 to 1) of the scale. */
@@ -82,8 +94,26 @@ function taskColour(i, n) {
 }
 
 // Okabe and Ito's colours, with dashes so that lines differ without colour, too.
-const LIGHT = ["#0072b2", "#d55e00", "#00805c", "#b04f86", "#8a6100", "#2b83b5", "#333333", "#7a4fb5"];
-const DARK = ["#56b4e9", "#ff8c42", "#2bc79a", "#e69ac4", "#f0b429", "#9cd3f5", "#e8e8e8", "#b79cf0"];
+const LIGHT = [
+  "#0072b2",
+  "#d55e00",
+  "#00805c",
+  "#b04f86",
+  "#8a6100",
+  "#2b83b5",
+  "#333333",
+  "#7a4fb5",
+];
+const DARK = [
+  "#56b4e9",
+  "#ff8c42",
+  "#2bc79a",
+  "#e69ac4",
+  "#f0b429",
+  "#9cd3f5",
+  "#e8e8e8",
+  "#b79cf0",
+];
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
 
 function lineStyle(i) {
