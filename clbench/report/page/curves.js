@@ -15,6 +15,7 @@ function ticks(low, high) {
 /**
  * Lines over whole-numbered x. `series`: {name, points: [[x, y, words]], colour, dash, thick};
  * `marks`: x of vertical rules; `least`: how far y reaches at least, so that noise looks small;
+ * `dots`: whether each point is marked;
  * `named`: a legend with the names, beside or instead of `legend`.
  */
 function lineChart({
@@ -24,6 +25,7 @@ function lineChart({
   xTicks,
   marks = [],
   least = 0,
+  dots = true,
   named = false,
   legend = null,
 }) {
@@ -78,7 +80,7 @@ function lineChart({
     group.append(
       svg("path", { d: path.join(""), stroke: one.colour, "stroke-dasharray": one.dash || null }),
     );
-    if (points.length <= 240 || one.points.length === 1)
+    if (dots || one.points.length === 1)
       for (const p of one.points)
         group.append(
           svg("circle", {

@@ -160,6 +160,7 @@ function trainingCurve(run, what, title) {
     series,
     marks,
     least: what === "accuracy" ? 5 : 0,
+    dots: false,
     xName: "epoch of the run, a rule between tasks",
   });
 }

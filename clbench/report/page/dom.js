@@ -44,7 +44,7 @@ function words(value) {
 
 /** A long name with places where a line may break: after a bracket or a comma. */
 function breakable(name) {
-  return name.split(/(?<=[,([])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+  return name.split(/(?<=[,[])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 }
 
 /** {a: {b: 1}} -> [["a.b", 1]] */
