@@ -3,13 +3,14 @@
 import fnmatch
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from clbench.cli.options import out_option
+from clbench.cli.options import existing_out, out_option
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
-from clbench.report import EXTRA, FORMATS, MAIN, terminal, write
+from clbench.report import EXTRA, FORMATS, MAIN, Table, tables, terminal, write
 from clbench.report.runs import Run, read
 from clbench.store import Store
 
@@ -22,15 +23,15 @@ Examples:
   clbench report --methods 'ewc,@memory' --columns forgetting,aux
   clbench report --vs-paper
   clbench report --format tex --standalone
+  clbench report --format html
+  clbench report --serve
 """
 )
 @out_option
 @click.option(
     "--format",
     "formats",
-    default=",".join(FORMATS),
-    show_default=True,
-    help="Formats of the files to write.",
+    help=f"Formats of the files to write; html is one page.  [default: {','.join(FORMATS)}]",
 )
 @click.option(
     "--to",
@@ -42,27 +43,36 @@ Examples:
 @click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
 @click.option("--vs-paper", is_flag=True, help="Put the paper's numbers beside the measured ones.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
+@click.option("--serve", is_flag=True, help="Show the page on 127.0.0.1, and follow the runs.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port for --serve.  [default: 8765]")
 def command(
     out: str,
-    formats: str,
+    formats: str | None,
     to: Path | None,
     benchmarks: str | None,
     methods: str | None,
     columns: str,
     vs_paper: bool,
     standalone: bool,
+    serve: bool,
+    port: int | None,
 ) -> None:
     """Write tables from the records of past runs, and print them.
 
     A failed or unfinished run is never part of a mean; the table says which there are.
     """
-    wanted = _formats(formats)
+    wanted = list(FORMATS) if formats is None else _formats(formats)
     extra = _columns(columns)
-    records, problems = Store(Path(out)).records()
+    if serve and (formats is not None or to is not None or standalone):
+        raise UserError("--serve writes no files: leave out --format, --to and --standalone.")
+    if port is not None and not serve:
+        raise UserError(f"--port {port} is of no use without --serve.")
+    store = Store(existing_out(out) if serve else Path(out))
+    records, problems = store.records()
     runs, unusable = read(records)
     for problem in [*problems, *unusable]:
         click.echo(f"warning: {problem}", err=True)
-    if not runs:
+    if not runs and not serve:
         raise UserError(
             f"No records in {out}. Make some first: "
             f"clbench run --methods finetune,ewc,joint --seeds 3 --out {out}"
@@ -73,6 +83,9 @@ def command(
     def keep(run: Run) -> bool:
         return of_benchmark(run) and of_method(run)
 
+    if serve:
+        _serve(store, port, extra, keep)
+        return
     click.echo(terminal(records, problems, columns=extra, vs_paper=vs_paper, keep=keep))
     folder = Path(out) / "tables" if to is None else to
     for path in write(
@@ -86,6 +99,25 @@ def command(
         keep=keep,
     ):
         click.echo(f"wrote {path}")
+
+
+def _serve(
+    store: Store, port: int | None, extra: tuple[str, ...], keep: Callable[[Run], bool]
+) -> None:
+    """Offer the page until Ctrl-C."""
+    from clbench.report.page.serve import PORT, Live, bind
+
+    def build() -> tuple[list[Table], list[dict[str, Any]]]:
+        records, problems = store.records()
+        return tables(records, problems, columns=extra, keep=keep), records
+
+    with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:
+        click.echo(f"The report is at {server.url} and follows the runs in {store.root}.")
+        click.echo("Ctrl-C ends it.")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("\nStopped. The records stay as they are.")
 
 
 def _formats(text: str) -> list[str]:

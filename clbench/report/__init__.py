@@ -3,7 +3,7 @@
     records -> runs.py     what each run measured, and whether it may be counted
             -> cells.py    runs that differ in nothing but the seed, averaged
             -> table.py    one table per benchmark, with its caption and its warnings
-            -> terminal.py, markdown.py, latex.py, plain.py
+            -> terminal.py, markdown.py, latex.py, plain.py, page/
 
 The same records give the same bytes, in whatever order they come. `frame.py` offers the same
 numbers as pandas DataFrames.

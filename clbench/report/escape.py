@@ -36,6 +36,8 @@ _MARKDOWN = {"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {c: "\\" + c for c in "\\
 
 def clean(text: str) -> str:
     """`text` on one line, without control, formatting or unpaired surrogate characters."""
+    if text.isascii() and text.isprintable():  # nearly every name, and a report asks for thousands
+        return " ".join(text.split())
     visible = [" " if c.isspace() else c for c in text]
     kept = "".join(c for c in visible if not unicodedata.category(c).startswith("C"))
     return " ".join(kept.split())

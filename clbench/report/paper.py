@@ -22,6 +22,9 @@ POINTS = 1.0
 """Percentage points within which it does where no standard deviation is published."""
 
 
+NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay")
+
+
 @dataclass(frozen=True)
 class Published:
     """One row of a table of the paper."""
@@ -146,3 +149,16 @@ def verdict(cell: Cell) -> Verdict | None:
     elif run.notes:
         word = "not comparable: other data"
     return Verdict(row, word, difference, deviations)
+
+
+def beside(cell: Cell) -> dict[str, Any] | None:
+    """What the paper has in this row, and how the measured ACC stands beside it, as plain data."""
+    found = verdict(cell)
+    if found is None:
+        return None
+    row = {name: getattr(found.row, name) for name in (*NUMBERS, "zero", "source", "note")}
+    return row | {
+        "verdict": found.word,
+        "difference": found.difference and round(found.difference, 6),
+        "deviations": found.deviations and round(found.deviations, 6),
+    }

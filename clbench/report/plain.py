@@ -5,14 +5,12 @@ import io
 import json
 from typing import Any
 
-from clbench.report.cells import Cell
 from clbench.report.columns import COLUMNS, MATRIX
-from clbench.report.paper import verdict
+from clbench.report.paper import NUMBERS, beside
 from clbench.report.table import Table
 
 _SCHEMA = 1
-_NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay")
-_PUBLISHED = (*_NUMBERS, "verdict", "difference", "deviations")
+_PUBLISHED = (*NUMBERS, "verdict", "difference", "deviations")
 _DIGITS = 6  # far below what a measurement means, far above what arithmetic may differ by
 
 
@@ -78,7 +76,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
                 "left_out": sum(other.status == "done" for other in cell.others),
                 "zero_forgetting": cell.zero,
                 "values": values,
-                "published": _published(cell),
+                "published": beside(cell),
                 "setting": dict(sorted(run.setting.items())),
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),
@@ -87,19 +85,6 @@ def _rows(table: Table) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _published(cell: Cell) -> dict[str, Any] | None:
-    """What the paper has in this row, and how the measured ACC stands beside it."""
-    found = verdict(cell)
-    if found is None:
-        return None
-    row = {name: getattr(found.row, name) for name in (*_NUMBERS, "zero", "source", "note")}
-    return row | {
-        "verdict": found.word,
-        "difference": _round(found.difference),
-        "deviations": _round(found.deviations),
-    }
 
 
 def _round(value: float | None) -> float | None:

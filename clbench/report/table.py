@@ -120,6 +120,24 @@ def _published(cell: Cell, column: Column, spread: str) -> str:
     return text if std is None else text + spread.format(number(std, column.decimals))
 
 
+def best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]:
+    """The best among competitors under one condition; equal as printed means equally bold.
+
+    Where all are equal none is best.
+    """
+    for column in columns:
+        blocks: dict[str, dict[int, float]] = {}
+        for row, cell in enumerate(cells):
+            value = cell.value(column.key) if column.best else None
+            if value is not None and not cell.reference:
+                printed = float(number(value.mean, column.decimals))
+                blocks.setdefault(cell.head.condition, {})[row] = printed * column.best
+        for scores in blocks.values():
+            if len(set(scores.values())) > 1:
+                top = max(scores.values())
+                yield from ((row, column.key) for row, score in scores.items() if score == top)
+
+
 def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int) -> Table:
     cells = group(runs)
     normal = usual(cells)
@@ -132,7 +150,7 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         facts=caption(cells, normal),
         skipped=skipped,
         unit=_unit(cells),
-        best=frozenset(_best(cells, columns)),
+        best=frozenset(best(cells, columns)),
     )
 
 
@@ -153,24 +171,6 @@ def _order(cell: Cell, normal: Run) -> tuple[bool, str, bool, int, str, str, str
 
 def _block(cell: Cell) -> tuple[str, bool]:
     return cell.head.condition, cell.reference
-
-
-def _best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]:
-    """The best among competitors under one condition; equal as printed means equally bold.
-
-    Where all are equal none is best.
-    """
-    for column in columns:
-        blocks: dict[str, dict[int, float]] = {}
-        for row, cell in enumerate(cells):
-            value = cell.value(column.key) if column.best else None
-            if value is not None and not cell.reference:
-                printed = float(number(value.mean, column.decimals))
-                blocks.setdefault(cell.head.condition, {})[row] = printed * column.best
-        for scores in blocks.values():
-            if len(set(scores.values())) > 1:
-                top = max(scores.values())
-                yield from ((row, column.key) for row, score in scores.items() if score == top)
 
 
 def _unit(cells: list[Cell]) -> tuple[float, str]:

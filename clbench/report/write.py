@@ -1,4 +1,4 @@
-"""Tables into files: one per benchmark and format, replaced whole or not at all."""
+"""Tables into files: one per benchmark and format, and one page; replaced whole or not at all."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,14 +11,17 @@ from clbench.report.runs import Run
 from clbench.report.table import Table, tables
 from clbench.store import write_atomically
 
-FORMATS = ("md", "tex", "csv", "json")
+TABLES = ("md", "tex", "csv", "json")
+"""Formats with a file for each benchmark."""
+FORMATS = (*TABLES, "html")
+PAGE = "report.html"
 
 
 def write(
     records: Iterable[dict[str, Any]],
     problems: Iterable[str],
     out_dir: Path,
-    formats: Iterable[str] = FORMATS,
+    formats: Iterable[str] = TABLES,
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
@@ -26,8 +29,9 @@ def write(
     standalone: bool = False,
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Path]:
-    """Write `table-<benchmark>.<format>` for all benchmarks and formats; the paths, in order."""
-    formats = list(formats)
+    """Write `table-<benchmark>.<format>` for all benchmarks and formats, and with `html` also one
+    page about all of them; the paths, in order."""
+    formats, records = list(formats), list(records)
     for name in formats:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
@@ -35,11 +39,20 @@ def write(
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
         layout: dict[str, Any] = {"columns": columns, "vs_paper": vs_paper, "note": note}
-        for table in tables(records, problems, keep=keep, **layout):
+        made = tables(records, problems, keep=keep, **layout)
+        for table in made:
             for name in formats:
+                if name not in TABLES:
+                    continue
                 path = out_dir / f"table-{slug(table.benchmark)}.{name}"
                 write_atomically(path, render(table, name, standalone).encode())
                 paths.append(path)
+        if "html" in formats:
+            from clbench.report import page
+
+            path = out_dir / PAGE
+            write_atomically(path, page.render(made, records).encode())
+            paths.append(path)
     except OSError as error:
         raise UserError(
             f"Tables cannot be written to {out_dir}: {error.strerror or error}. "
@@ -49,7 +62,7 @@ def write(
 
 
 def render(table: Table, name: str, standalone: bool = False) -> str:
-    """One table in the format of that name."""
+    """One table in the format of that name, one of TABLES."""
     if name == "tex":
         return latex.render(table, standalone)
     renderers = {"md": markdown.render, "csv": plain.render_csv, "json": plain.render_json}

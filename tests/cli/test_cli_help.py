@@ -69,8 +69,8 @@ def ready(
 ) -> Callable[[str], None]:
     """Run one command in a folder with some results and a method of one's own.
 
-    What trains for long is planned with --dry-run; what downloads, or needs a run of the paper's
-    size, is left out.
+    What trains for long is planned with --dry-run; what downloads, needs a run of the paper's
+    size, or goes on until Ctrl-C (tests/report/test_page_serve.py has it) is left out.
     """
     from clbench.runner import run
     from clbench.store import Place
@@ -84,7 +84,7 @@ def ready(
     def go(line: str) -> None:
         words = shlex.split(line, comments=True)[1:]
         words = [ids[0][:6] if re.fullmatch("[0-9a-f]{6,12}", word) else word for word in words]
-        if words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]:
+        if "--serve" in words or (words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]):
             return
         if words[:2] == ["compare", "paper"]:
             return

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from clbench.errors import UserError
-from clbench.report import EXTRA, FORMATS, tables, terminal, write
+from clbench.report import EXTRA, tables, terminal, write
 from clbench.report.escape import clean, latex, markdown, slug
-from clbench.report.write import render
+from clbench.report.write import TABLES, render
 
 Record = dict[str, Any]
 Make = Callable[..., Record]
@@ -159,11 +159,11 @@ def test_the_same_records_give_the_same_bytes(grid: list[Record], record: Make) 
     grid += [record("ewc", seed, **short) for seed in (0, 1)]
     grid += [record("ewc", 3, status="failed", R=[], data={}), record("ewc", 4, status="partial")]
     grid += [record("ewc", 0, spec__method__version=v) for v in (1, 2)]
-    before = [text_of(grid, name) for name in FORMATS] + [terminal(grid, columns=EXTRA)]
+    before = [text_of(grid, name) for name in TABLES] + [terminal(grid, columns=EXTRA)]
     for seed in range(5):
         shuffled = [turned(one) for one in grid]
         random.Random(seed).shuffle(shuffled)
-        after = [text_of(shuffled, name) for name in FORMATS]
+        after = [text_of(shuffled, name) for name in TABLES]
         assert [*after, terminal(shuffled, columns=EXTRA)] == before
 
 

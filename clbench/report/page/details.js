@@ -1,0 +1,283 @@
+// What opens under a row: every run of it, with all that its record says.
+
+/** The runs of a row, each drawn when it is first opened. */
+function rowDetails(benchmark, row) {
+  const box = el("div", { class: "runs" });
+  if (row.published) box.append(publishedWords(row.published));
+  for (const run of row.runs) {
+    const entry = el(
+      "details",
+      { class: "run", id: `run-${run.id}`, open: state.runs.has(run.id) },
+      el("summary", {}, el("strong", {}, `Seed ${run.seed}`), ...runSummary(benchmark, run)),
+    );
+    const draw = () => {
+      if (entry.open && entry.childElementCount === 1) entry.append(runDetails(benchmark, run));
+      if (entry.open) state.runs.add(run.id);
+      else state.runs.delete(run.id);
+    };
+    entry.addEventListener("toggle", draw);
+    draw();
+    box.append(entry);
+  }
+  return box;
+}
+
+function runSummary(benchmark, run) {
+  const parts = DATA.columns
+    .filter((column) => state.columns.has(column.key) && isNumber(run.values[column.key]))
+    .map((column) =>
+      column.key === "time"
+        ? el("span", {}, `${show(run.values.time, 1)} s`)
+        : el(
+            "span",
+            {},
+            `${column.heading.replace(/ (%|pp|MB)$/, "")} ${show(run.values[column.key])}` +
+              `${column.heading.endsWith("MB") ? " MB" : ""}`,
+          ),
+    );
+  const status =
+    run.status === "done"
+      ? run.fault
+        ? "left out"
+        : "done"
+      : run.status === "partial"
+        ? `${run.done} of ${run.tasks} tasks`
+        : run.status;
+  return [
+    el("span", { class: `status ${run.fault ? "failed" : run.status}` }, status),
+    ...parts,
+    el("code", {}, run.id),
+  ];
+}
+
+function publishedWords(published) {
+  const spread = isNumber(published.acc_std) ? ` \u00b1 ${show(published.acc_std)}` : "";
+  const numbers = [
+    isNumber(published.acc) ? `ACC ${show(published.acc)}${spread}` : null,
+    isNumber(published.bwt) ? `BWT ${show(published.bwt)}` : null,
+  ]
+    .filter(Boolean)
+    .join(", ");
+  return el(
+    "p",
+    {},
+    `Published: ${numbers || "no number"} (${words(published.source)}). ` +
+      `What was measured here: ${words(published.verdict)}.`,
+  );
+}
+
+function runDetails(benchmark, run) {
+  const charts = el("div", { class: "charts" });
+  if (run.R.length) charts.append(heatMap(run.R, ...accuracyRange(benchmark)));
+  const curves = taskCurves(run);
+  if (curves) charts.append(curves);
+  if (run.curve)
+    charts.append(
+      trainingCurve(run, "accuracy", "Validation accuracy (%) per epoch"),
+      trainingCurve(run, "loss", "Training loss per epoch"),
+    );
+  const tables = [timeTable(run), ...diagnoses(run)].filter(Boolean);
+  const facts = el(
+    "div",
+    { class: "facts" },
+    measures(run),
+    ...Object.entries(run.facts).map(([name, place]) => factList(name, flat(DATA.pool[place]))),
+  );
+  return el(
+    "div",
+    { class: "body" },
+    run.fault ? el("p", { class: "warning" }, `Left out of the mean: ${run.fault}.`) : null,
+    run.failure
+      ? el("div", {}, el("h4", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure)))
+      : null,
+    run.idle ? el("p", { class: "warning" }, run.idle[0].toUpperCase() + run.idle.slice(1)) : null,
+    charts,
+    el("div", { class: "tables" }, ...tables),
+    facts,
+  );
+}
+
+/** The ends of the colours' scale: the same for all runs on a benchmark, so that they compare. */
+function accuracyRange(benchmark) {
+  if (!benchmark.range) {
+    let low = 100;
+    for (const row of benchmark.rows)
+      for (const run of row.runs)
+        run.R.forEach((line, k) =>
+          line.forEach((value, i) => {
+            if (isNumber(value) && i <= k && value < low) low = value;
+          }),
+        );
+    benchmark.range = [Math.min(Math.floor(low / 10) * 10, 90), 100];
+  }
+  return benchmark.range;
+}
+
+function taskCurves(run) {
+  const series = [];
+  run.R.forEach((_, i) => {
+    const points = run.R.map((line, k) => [k + 1, line[i], `after task ${k + 1}`]).filter(
+      ([k, value]) => k > i && isNumber(value),
+    );
+    if (points.length)
+      series.push({ name: `Task ${i + 1}`, points, colour: taskColour(i, run.R.length) });
+  });
+  if (!series.some((one) => one.points.length > 1)) return null;
+  return lineChart({
+    title: "Accuracy (%) of each task as others are learned",
+    series,
+    least: 5,
+    xName: "after task",
+    xTicks: wholeTicks(run.R.length),
+    legend: taskLegend(run.R.length),
+  });
+}
+
+/** 1 to n, or every second, or every fifth: as many as have room. */
+function wholeTicks(n) {
+  const step = n <= 12 ? 1 : n <= 24 ? 2 : Math.ceil(n / 50) * 5;
+  return Array.from({ length: n }, (_, i) => i + 1).filter((k) => k === 1 || k % step === 0);
+}
+
+function trainingCurve(run, what, title) {
+  const { at, task, epoch } = run.curve;
+  const groups = new Map();
+  const marks = [];
+  at.forEach((x, i) => {
+    if (i && task[i] !== task[i - 1]) marks.push((x + at[i - 1]) / 2);
+    if (!isNumber(run.curve[what][i])) return;
+    if (!groups.has(task[i])) groups.set(task[i], []);
+    groups.get(task[i]).push([x, run.curve[what][i], `epoch ${epoch[i]}`]);
+  });
+  if (!groups.size) return "";
+  const series = [...groups].map(([number, points], i) => ({
+    name: `Task ${number}`,
+    points,
+    colour: taskColour(i, groups.size),
+  }));
+  return lineChart({
+    title,
+    series,
+    marks,
+    least: what === "accuracy" ? 5 : 0,
+    dots: false,
+    xName: "epoch of the run, a rule between tasks",
+  });
+}
+
+/** A small table of numbers: `rows` are arrays, the first entry heads its row. */
+function smallTable(caption, heads, rows) {
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "small" },
+      el("caption", {}, caption),
+      el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+      el(
+        "tbody",
+        {},
+        ...rows.map(([first, ...rest]) =>
+          el(
+            "tr",
+            {},
+            el("th", { scope: "row" }, first),
+            ...rest.map((text) => el("td", {}, text)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function timeTable(run) {
+  if (!run.train.length) return null;
+  const heads = ["task", ...run.train.map((_, i) => `${i + 1}`), "all"];
+  const line = (name, values) => [
+    name,
+    ...run.train.map((_, i) => show(values[i], 1)),
+    show(
+      values.reduce((sum, value) => sum + (value ?? 0), 0),
+      1,
+    ),
+  ];
+  return smallTable("Seconds per task", heads, [
+    line("training", run.train),
+    line("evaluation", run.eval),
+  ]);
+}
+
+/** What the method laid open; for ACL, what each branch of the network carries. */
+function diagnoses(run) {
+  const found = [];
+  if (run.without) {
+    const tasks = Object.entries(run.without).filter(([, row]) => row && typeof row === "object");
+    const names = [...new Set(tasks.flatMap(([, row]) => Object.keys(row)))];
+    found.push(
+      smallTable(
+        "Test accuracy (%) after the last task, with a branch taken away",
+        ["task", ...tasks.map(([task]) => task)],
+        names.map((name) => [
+          name.replaceAll("_", " "),
+          ...tasks.map(([, row]) => show(row[name])),
+        ]),
+      ),
+    );
+  }
+  if (run.diagnostics) {
+    const names = [...new Set(run.diagnostics.flatMap(Object.keys))];
+    const text = (value) =>
+      typeof value === "number" ? String(Number(value.toPrecision(3))) : words(value);
+    found.push(
+      smallTable(
+        "Diagnostics after each task",
+        ["after task", ...run.diagnostics.map((_, i) => `${i + 1}`)],
+        names.map((name) => [
+          name.replaceAll("_", " "),
+          ...run.diagnostics.map((one) => (name in one ? text(one[name]) : "")),
+        ]),
+      ),
+    );
+  }
+  return found;
+}
+
+function measures(run) {
+  const facts = [
+    ["run", run.id],
+    ["seed", run.seed],
+    ["status", `${run.status}, ${run.done} of ${run.tasks} tasks`],
+  ];
+  for (const column of DATA.columns)
+    if (isNumber(run.values[column.key]))
+      facts.push([
+        column.key === "time" ? "time s" : column.heading,
+        show(run.values[column.key], 3),
+      ]);
+  for (const [name, bytes] of Object.entries(run.memory))
+    if (isNumber(bytes)) facts.push([`memory ${name}`, `${bytes.toLocaleString("en")} bytes`]);
+  if (isNumber(run.peak)) facts.push(["peak memory", `${show(run.peak / 1e9)} GB`]);
+  facts.push(
+    ["started", run.started],
+    ["finished", run.finished],
+    ["the whole record", `clbench show ${run.id} --json`],
+  );
+  return factList("Run", facts);
+}
+
+function factList(name, facts) {
+  return el(
+    "section",
+    {},
+    el("h4", {}, name),
+    el(
+      "dl",
+      {},
+      ...facts.flatMap(([key, value]) => [
+        el("dt", {}, key.replace(/^params\./, "")),
+        el("dd", {}, value === "" ? "\u2013" : words(value)),
+      ]),
+    ),
+  );
+}

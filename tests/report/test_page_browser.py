@@ -1,0 +1,374 @@
+"""The page in a real browser: what a reader clicks, types and points at."""
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clbench.report import latex, plain, tables, write
+from clbench.report.page import data
+from clbench.report.page.serve import Live, bind
+from clbench.store import Store
+
+Record = dict[str, Any]
+Make = Callable[..., Record]
+Open = Callable[..., Any]
+SCRIPT = "<script>alert(1)</script>"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        # a root user's chromium starts only without its sandbox; it sees our own file alone
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Write the page of some records and open it from disk; an error of the page's fails the test.
+
+    `page.bad` collects errors, dialogs and requests that leave the file.
+    """
+    contexts, pages = [], []
+
+    def go(records: list[Record], url: str = "", **options: Any) -> Any:
+        if not url:
+            url = write(records, (), tmp_path / "page", ["html"])[-1].as_uri()
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
+        page = context.new_page()
+        page.set_default_timeout(120_000)
+        page.bad = []
+        page.on("console", lambda message: page.bad.append(message.text))
+        page.on("pageerror", lambda error: page.bad.append(str(error)))
+        page.on("dialog", lambda dialog: (page.bad.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith((url.partition("#")[0], "data:", "blob:"))
+                or page.bad.append(request.url)
+            ),
+        )
+        page.goto(url)
+        contexts.append(context)
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        assert page.bad == []
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def acl(record: Make) -> Record:
+    """A run with all that a record can hold."""
+    without = {
+        "nothing": 90.0,
+        "shared_zeroed": 90.0,
+        "shared_shuffled": 89.9,
+        "private_zeroed": 50.0,
+    }
+    curve = [
+        {"task": task, "epoch": epoch, "valid_accuracy": 70.0 + epoch, "loss": 1 / epoch}
+        for task in (1, 2)
+        for epoch in (1, 2, 3)
+    ]
+    return record(
+        "acl",
+        curve=curve,
+        diagnostics=[{"shared_spread": 0.5}, {"without": {"1": without, "2": without}}],
+        provenance={"host": "a-host", "versions": {"torch": "2.4"}},
+    )
+
+
+def names(page: Any) -> list[str]:
+    """The rows that can be seen, from the top."""
+    found: list[str] = page.locator("button.open:visible").all_inner_texts()
+    return found
+
+
+def test_the_table_reads_as_in_the_terminal(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    assert names(page) == ["ewc[strength=500]", "pnn", "agem", "finetune", "joint"]
+    row = page.get_by_role("row", name=re.compile("pnn"))
+    assert row.get_by_role("cell").all_inner_texts() == [
+        "88.25 ± 0.35", "Zero", "2.50", "0.00", "4.5 ± 0.7", "2",
+    ]  # fmt: skip
+    assert row.locator("strong").all_inner_texts() == ["88.25 ± 0.35", "Zero"]
+    assert "T = 2 tasks." in page.locator(".caption").first.inner_text()
+    assert page.locator(".warnings").count() == 0
+
+
+def test_headings_sort_by_pointer_and_by_key(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    usual = names(page)
+    heading = page.get_by_role("columnheader", name="ACC %")
+    assert heading.get_attribute("aria-sort") == "none"
+    heading.get_by_role("button").click()
+    assert names(page) == ["joint", "pnn", "agem", "ewc[strength=500]", "finetune"]
+    assert heading.get_attribute("aria-sort") == "descending"
+    page.keyboard.press("Enter")  # the heading keeps the focus
+    assert names(page) == ["finetune", "ewc[strength=500]", "agem", "pnn", "joint"]
+    assert heading.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Enter")
+    assert names(page) == usual
+    page.get_by_role("columnheader", name="BWT %").get_by_role("button").press("Space")
+    assert names(page)[-1] == "joint"  # no value: last, whichever way
+    page.keyboard.press("Space")
+    assert names(page)[-1] == "joint"
+    page.get_by_role("columnheader", name="method").get_by_role("button").click()
+    assert names(page) == sorted(usual)
+
+
+def test_filters_by_text_and_family(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    assert page.get_by_role("status").first.inner_text() == "5 rows, 10 runs"
+    page.get_by_label("Filter").fill("strength EWC")
+    assert names(page) == ["ewc[strength=500]"]
+    assert page.get_by_role("status").first.inner_text() == "1 of 5 rows, 10 runs"
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("Family").select_option("reference")
+    assert names(page) == ["finetune", "joint"]
+    page.get_by_label("Filter").fill("nothing like it")
+    assert names(page) == []
+
+
+def test_latex_is_copied_to_the_letter(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid, permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy LaTeX").click()
+    page.get_by_text("LaTeX of Two Tasks copied.").wait_for()
+    (table,) = tables(grid)
+    assert page.evaluate("navigator.clipboard.readText()") == latex.render(table)
+
+
+def test_latex_is_shown_where_copying_is_forbidden(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject(new Error('no')))")
+    page.get_by_role("button", name="Copy LaTeX").click()
+    (table,) = tables(grid)
+    assert page.get_by_label("LaTeX", exact=True).input_value() == latex.render(table)
+    marked = page.evaluate("(t => t.selectionEnd - t.selectionStart)(document.activeElement)")
+    assert marked == len(latex.render(table))
+    page.get_by_role("button", name="Close").click()
+    page.locator("dialog").wait_for(state="detached")
+
+
+def test_csv_is_downloaded_to_the_letter(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    (table,) = tables(grid)
+    assert download.value.suggested_filename == "table-two-tasks.csv"
+    assert Path(download.value.path()).read_text() == plain.render_csv(table)
+
+
+def test_a_name_is_only_text(open_page: Open, grid: list[Record], record: Make) -> None:
+    bad = record(
+        SCRIPT,
+        titles__benchmark=SCRIPT,
+        titles__method="<img src=x onerror=alert(2)>",
+        family=SCRIPT,
+        labels__benchmark=SCRIPT,
+        provenance={SCRIPT: SCRIPT, "argv": ["</script x", "<img src=x onerror=alert(3)>"]},
+        data={SCRIPT: {"sha256": "ab", "note": SCRIPT}},
+        status="failed",
+        failure={"error": SCRIPT, "traceback": SCRIPT},
+    )
+    page = open_page([*grid, bad])
+    page.get_by_role("button", name=SCRIPT).click()
+    page.get_by_text("Failure").wait_for()
+    assert page.locator("pre").inner_text() == SCRIPT
+    assert page.get_by_role("heading", name=SCRIPT).count() == 1
+    assert page.evaluate("[document.scripts.length, document.images.length]") == [2, 0]
+
+
+def test_the_policy_stops_a_script_that_got_in(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'),"
+        " {textContent: 'window.hit = 1'}))"
+    )
+    assert page.evaluate("window.hit") is None
+    assert "Content Security Policy" in page.bad.pop()
+
+
+def test_a_number_leads_to_its_runs_record(
+    open_page: Open, grid: list[Record], acl: Record
+) -> None:
+    page = open_page([*grid, acl])
+    page.locator("a", has_text="85.00").click()
+    text = page.locator(".run").inner_text()
+    assert page.url.endswith(f"#run-{acl['id']}")
+    for words in ("a-host", "versions.torch", "lr_factor", "SECONDS", "shared zeroed", "S is idle"):
+        assert words.lower() in text.lower()
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    # the address alone leads there, too; and a mean leads to all of its seeds
+    fresh = open_page([*grid, acl], page.url)
+    fresh.locator(".run[open] .heat").wait_for()
+    fresh.get_by_role("row", name=re.compile("agem")).locator("a").first.click()
+    seeds = fresh.locator(".run > summary strong")
+    playwright.expect(seeds).to_have_text(["Seed 0", "Seed 1", "Seed 0"])
+
+
+def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> None:
+    page = open_page([acl])
+    page.get_by_role("button", name="acl").press("Enter")
+    grid = page.get_by_role("grid")
+    readout = grid.locator("xpath=ancestor::figure").locator(".readout")
+    grid.get_by_role("gridcell").nth(2).hover()
+    playwright.expect(readout).to_have_text(
+        "After task 2, task 1: 90.00 %, \N{MINUS SIGN}5.00 points since it was learned"
+    )
+    grid.get_by_role("gridcell").nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    playwright.expect(readout).to_have_text("After task 1, task 2: 60.00 %, before it was learned")
+    page.keyboard.press("ArrowDown")
+    playwright.expect(readout).to_have_text("After task 2, task 2: 80.00 %")
+    page.keyboard.press("ArrowDown")  # there is no more
+    assert page.evaluate("document.activeElement.textContent") == "80.00"
+    assert grid.locator("[tabindex='0']").count() == 1
+
+
+def test_curves_answer_pointer_and_keys(open_page: Open, acl: Record) -> None:
+    page = open_page([acl])
+    page.get_by_role("button", name="acl").click()
+    figure = page.locator(".run figure", has_text="Validation accuracy")
+    chart, readout = figure.locator("svg[tabindex]"), figure.locator(".readout")
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)
+    playwright.expect(readout).to_have_text("Task 2, epoch 3: 73.00")
+    assert figure.locator(".line.dim").count() == 1
+    page.mouse.move(0, 0)
+    assert figure.locator(".line.dim").count() == 0
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    playwright.expect(readout).to_have_text("Task 2, epoch 2: 72.00")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Home")
+    playwright.expect(readout).to_have_text("Task 1, epoch 1: 71.00")
+
+
+def test_columns_can_be_chosen(open_page: Open, grid: list[Record]) -> None:
+    page = open_page(grid)
+    page.locator("#chooser summary").press("Enter")
+    page.get_by_label("FWT %").check()
+    page.get_by_label("arch MB").uncheck()
+    heads = page.locator(".main thead button").all_inner_texts()
+    assert heads == ["method", "ACC %", "BWT %", "FWT %", "replay MB", "time s", "seeds"]
+    assert "FWT: mean over" in page.locator(".caption").last.inner_text()
+    page.keyboard.press("Escape")
+    assert not page.get_by_label("FWT %").is_visible()
+
+
+def test_published_stands_beside_measured(
+    open_page: Open, grid: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_page(grid)
+    assert page.locator("th.published").count() == 0
+    paper = {"acc": 99.0, "acc_std": 0.5, "bwt": None, "source": "A paper", "verdict": "below"}
+    monkeypatch.setattr(data, "beside", lambda c: paper if c.head.method == "agem" else None)
+    page = open_page(grid)
+    heads = page.locator(".main thead button").all_inner_texts()
+    assert heads[1:5] == ["ACC %", "published ACC %", "BWT %", "published BWT %"]
+    row = page.get_by_role("row", name=re.compile("agem"))
+    assert row.locator(".published").all_inner_texts() == ["99.00 ± 0.50", "", "below"]
+    page.get_by_role("button", name="published ACC %").click()
+    assert names(page)[0] == "agem"
+    row.get_by_role("button").click()
+    assert "(A paper)" in page.locator(".runs").inner_text()
+
+
+def test_light_and_dark(open_page: Open, grid: list[Record]) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    page = open_page(grid, color_scheme="dark")
+    dark = page.evaluate(colour)
+    page.emulate_media(color_scheme="light")
+    page.locator("html[data-theme=light]").wait_for()
+    light = page.evaluate(colour)
+    assert light != dark
+    button = page.get_by_role("button", name="Dark")
+    button.click()
+    assert page.evaluate(colour) == dark
+    assert button.get_attribute("aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate(colour) == dark  # the reader's choice stays
+
+
+@pytest.mark.parametrize("width", [320, 390, 1400])
+def test_the_page_is_never_wider_than_the_window(
+    open_page: Open, grid: list[Record], acl: Record, record: Make, width: int
+) -> None:
+    long = record("ewc[" + ",".join(f"parameter_{i}=0.12345" for i in range(9)) + "]")
+    page = open_page([*grid, acl, long], viewport={"width": width, "height": 800})
+    for button in page.locator("button.open").all():
+        button.click()
+    page.locator("#chooser summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_everything_that_acts_has_a_name(open_page: Open, grid: list[Record], acl: Record) -> None:
+    page = open_page([*grid, acl])
+    page.get_by_role("button", name="acl").click()
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, input, select, a, [tabindex=\"0\"]')].filter(e =>"
+        " !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length)"
+        ".map(e => e.outerHTML)"
+    )
+    assert nameless == []
+    assert page.get_by_role("main").count() == 1
+    assert page.get_by_role("heading", level=1).count() == 1
+
+
+def test_a_served_page_follows_the_runs(
+    open_page: Open, grid: list[Record], record: Make, save: Callable[[list[Record]], Path]
+) -> None:
+    out = save(grid)
+
+    def build() -> Any:
+        records, problems = Store(out).records()
+        return tables(records, problems), records
+
+    with bind(0, Live(out / "records", build)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            page = open_page([], server.url)
+            page.get_by_role("button", name="agem").click()
+            page.get_by_label("Filter").fill("reference")
+            shown = names(page)
+            save([record("extra", 0, (70.0, 70.0))])
+            page.get_by_role("button", name="extra").wait_for()
+            assert sorted(names(page)) == sorted([*shown, "extra"])
+            assert page.locator(".run").count() == 2  # what was open still is
+            assert page.get_by_label("Filter").input_value() == "reference"
+            assert page.evaluate("document.activeElement.id") == "filter"
+            page.get_by_label("Filter").fill("")
+            page.get_by_role("grid").get_by_role("gridcell").nth(2).focus()
+            save([record("more", 0, (71.0, 70.0))])
+            page.get_by_role("button", name="more").wait_for()
+            assert page.evaluate("document.activeElement.textContent") == "91.00"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_thousand_rows_stay_usable(open_page: Open, record: Make) -> None:
+    page = open_page([record(f"ewc[strength={i}]", last=(i / 10, 50.0)) for i in range(1000)])
+    page.get_by_role("button", name="ACC %").click()
+    assert page.locator("button.open").first.inner_text() == "ewc[strength=999]"
+    page.get_by_label("Filter").fill("strength=77")
+    assert len(names(page)) == 11
+    note = page.locator(".note").inner_text()
+    assert note == "The first 10 rows of 11: sort or filter the table to see others."
+    assert json.loads(page.locator("#data").text_content())["schema"] == 1
