@@ -58,7 +58,7 @@ class MAS(Method):
     family = "regularization"
     paper = "Aljundi et al., Memory Aware Synapses: Learning what (not) to forget, ECCV 2018"
 
-    strength: NonNegativeFloat = 1.0
+    strength: NonNegativeFloat = 0.1
     """weight of the quadratic penalty"""
 
     def build(self, stream: Stream) -> Strategy:
