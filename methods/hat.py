@@ -170,6 +170,7 @@ class HAT(Method):
 
     tuned = {
         "split-mnist-5k": {"lr": 0.2},
+        "split-mnist": {"lr": 0.2},
         "permuted-mnist": {"width": 500},  # the size behind the published 97.4 % and 2.8 MB
     }
 
