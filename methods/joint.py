@@ -49,5 +49,7 @@ class Joint(Method):
     each: bool = False
     """train anew on tasks 1..k after every task k, not only on all tasks at the end"""
 
+    tuned = {"split-mnist": {"lr": 0.2}}
+
     def build(self, stream: Stream) -> Strategy:
         return JointStrategy(model=ordinary(stream), stream=stream, each=self.each)
