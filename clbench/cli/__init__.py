@@ -13,6 +13,7 @@ from clbench.errors import UserError, did_you_mean
 COMMANDS = {
     "run": "Train methods on benchmarks and print the table.",
     "report": "Write tables from the records of past runs.",
+    "figure": "Draw figures from the records of past runs.",
     "status": "Show which runs are done, running, partial or failed.",
     "ls": "List methods, benchmarks or results.",
     "show": "Show one method, benchmark or run in full.",
