@@ -78,10 +78,7 @@ def command(
     if kind == "latent":
         options["source"] = _source(out, data_root, benchmarks, methods)
     folder = Path(out) / "figures" if to is None else to
-    paths, captions, left_out = write(
-        kind, tables(records, problems, keep=keep), folder, wanted, **options
-    )
-    click.echo("\n".join(captions))
+    paths, left_out = write(kind, tables(records, problems, keep=keep), folder, wanted, **options)
     for path in paths:
         click.echo(f"wrote {path}")
     for sentence in left_out:

@@ -7,18 +7,18 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from clbench.report.figures import style
-from clbench.report.figures.panels import key, label_outer, lines, panels
-from clbench.report.figures.picture import Picture, rows, words
+from clbench.report.figures.panels import TITLE, key, label_outer, lines, panels
+from clbench.report.figures.picture import Picture, rows, seeds, words
 from clbench.report.table import Table
 from clbench.report.words import spread
 
-_MEAN: dict[str, Any] = {"color": "0.0", "linewidth": 2.2, "linestyle": "-", "alpha": 0.35}
+_MEAN: dict[str, Any] = {"color": "0.0", "linewidth": 1.8, "linestyle": "-", "zorder": 4}
 
 
 def draw(table: Table) -> Picture:
     """R[k,i] over k for every task i from the time it is learned, and their mean."""
     cells = rows(table, "accuracy", tasks=2)
-    names = style.titles([cell.name for cell in cells], 36)
+    names = style.names([cell.name for cell in cells], 2 * TITLE)
     figure, axes = panels(names, 1.55, extra=0.45)
     tasks = max(cell.head.tasks for cell in cells)
     for ax, cell in zip(axes, cells, strict=True):
@@ -27,12 +27,12 @@ def draw(table: Table) -> Picture:
         lines(ax, seen, std, tasks)
         known = ~np.isnan(seen[:, 0])  # joint training has no rows but the last
         x = np.arange(1, len(seen) + 1)[known]
-        ax.plot(x, np.nanmean(seen[known], axis=1), **_MEAN, zorder=2)
+        ax.plot(x, np.nanmean(seen[known], axis=1), **_MEAN)
     label_outer(axes, "after task", "test accuracy (%)")
     key(figure, axes, tasks, "task", [(Line2D([], [], **_MEAN), "mean of the tasks so far")])
     what = [
         "Test accuracy (%) on each task after learning each task, from the time it is learned.",
-        spread(cells, "Lines and bands"),
+        spread(cells, "Lines and bands") if tasks <= len(style.COLOURS) else seeds(cells),
     ]
     return Picture(figure, words(table, cells, what, names))
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from clbench.report.cells import mean_and_std
 from clbench.report.figures import style
-from clbench.report.figures.panels import key, label_outer, lines, panels
-from clbench.report.figures.picture import Picture, rows, words
+from clbench.report.figures.panels import TITLE, key, label_outer, lines, panels
+from clbench.report.figures.picture import Picture, rows, seeds, words
 from clbench.report.table import Table
 from clbench.report.words import spread
 
@@ -20,7 +20,7 @@ def draw(table: Table) -> Picture:
         lacking="The figure 'capacity' needs runs that record their used capacity, and "
         f"{table.benchmark} has none: clbench run --methods hat,packnet makes some.",
     )
-    names = style.titles([cell.name for cell in cells], 36)
+    names = style.names([cell.name for cell in cells], 2 * TITLE)
     figure, axes = panels(names, 1.7, extra=0.35)
     layers = max(len(cell.head.capacity[0]) for cell in cells)
     for ax, cell in zip(axes, cells, strict=True):
@@ -32,6 +32,6 @@ def draw(table: Table) -> Picture:
     what = [
         "Share of each layer (%) that the tasks so far have claimed: units for HAT, weights for "
         "PackNet. Layers count from the input.",
-        spread(cells, "Lines and bands"),
+        spread(cells, "Lines and bands") if layers <= len(style.COLOURS) else seeds(cells),
     ]
     return Picture(figure, words(table, cells, what, names))

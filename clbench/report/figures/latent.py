@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from clbench.errors import UserError
 from clbench.report.cells import Cell
 from clbench.report.figures import style
-from clbench.report.figures.checkpoints import SAMPLES, Latents, Source, spaces
+from clbench.report.figures.checkpoints import SAMPLES, Source, spaces
 from clbench.report.figures.picture import Lacking, Picture, rows, words
 from clbench.report.runs import Run
 from clbench.report.table import Table
@@ -26,6 +26,7 @@ MOST = 6
 PERPLEXITY = 30.0
 _FLAT = 1e-6  # a z that varies less than this over all samples is constant
 _FEW = 4
+_ONE_LINE = 5  # entries of a key
 
 
 def draw(table: Table, source: Source) -> Picture:
@@ -52,18 +53,23 @@ def draw(table: Table, source: Source) -> Picture:
     runs = _same_seed(kept, source)
     drawn = [spaces(run, source) for run in runs]
     tasks, first = runs[0].tasks, int(drawn[0].first.labels.max())
-    figure = style.new_figure(style.TEXT, 1.62 * len(kept) + 0.7)
-    left, right = figure.subfigures(1, 2, width_ratios=(1.06, 1))  # row names stand on the left
-    axes = _half(left, [one.last for one in drawn], f"task {tasks}, by class", "class")
-    for ax, name in zip(axes, labels(kept), strict=True):
-        ax.set_ylabel(name)
-    _half(right, [one.first for one in drawn], f"tasks 1 to {first}, by task", "task")
+    classes = sorted({int(c) for one in drawn for c in np.unique(one.last.labels)})
+    figure, grid = _grid(len(kept), bottom=0.22 if len(classes) <= _ONE_LINE else 0.36)
+    for axes, one, name in zip(grid, drawn, labels(kept), strict=True):
+        axes[0].set_ylabel(name)
+        panels = [(part, z) for part in (one.last, one.first) for z in (part.shared, part.private)]
+        for ax, (part, z) in zip(axes, panels, strict=True):
+            _panel(ax, z, part.labels)
+    for ax, letter in zip(grid[0], "SPSP", strict=True):
+        ax.set_title(letter, pad=2)
+    _key(figure, grid[0][:2], f"task {tasks}, by class", "class", classes)
+    _key(figure, grid[0][2:], f"tasks 1 to {first}, by task", "task", range(1, first + 1))
     what = [
         f"t-SNE (perplexity {PERPLEXITY:g}, PCA start, seed 0) of z_S = S(x) and z_P = P(x) of "
         f"test data after the last task: left, task {tasks} by class; right, tasks 1 to {first} by "
         "task, each through its own P.",
-        f"At most {SAMPLES:,} samples a panel. Axes have no unit, and distances between panels no "
-        "meaning.",
+        f"At most {SAMPLES:,} samples a panel. Axes have no unit, and places in different panels "
+        "cannot be compared.",
         "Drawn from "
         + "; ".join(f"{run.method}, seed {run.seed} (run {run.id})" for run in runs)
         + ".",
@@ -71,7 +77,7 @@ def draw(table: Table, source: Source) -> Picture:
     missing = [cell.name for cell in cells if cell not in kept]
     if missing:
         what.append(f"Without a checkpoint, and so not drawn: {', '.join(missing)}.")
-    return Picture(figure, words(table, kept, what, [cell.name for cell in kept]))
+    return Picture(figure, words(table, kept, what, runs=runs))
 
 
 def labels(cells: Sequence[Cell]) -> list[str]:
@@ -84,7 +90,7 @@ def labels(cells: Sequence[Cell]) -> list[str]:
     ]
     if len(cells) == 2 and with_d[0] != with_d[1] and others[0] == others[1]:
         return ["with D" if d else "without D" for d in with_d]
-    return style.titles([cell.name for cell in cells], 24)
+    return [style.wrapped(name, 22) for name in style.names([cell.name for cell in cells], 44)]
 
 
 def embed(z: NDArray[np.float32]) -> NDArray[np.float64] | None:
@@ -106,44 +112,52 @@ def _same_seed(cells: Sequence[Cell], source: Source) -> list[Run]:
     return [choice[min(common or choice)] for choice in choices]
 
 
-def _half(figure: Any, drawn: Sequence[Latents], title: str, word: str) -> list[Any]:
-    """S and P of every row, coloured alike, with the key below; the axes of the first column."""
-    grid = figure.subplots(len(drawn), 2, squeeze=False)
-    figure.suptitle(title, fontsize=style.SMALL + 1)
-    groups = sorted({int(label) for part in drawn for label in np.unique(part.labels)})
-    for row, part in zip(grid, drawn, strict=True):
-        _panel(row[0], part.shared, part.labels, groups)
-        _panel(row[1], part.private, part.labels, groups)
-    for ax, letter in zip(grid[0], "SP", strict=True):
-        ax.set_title(letter)
+def _grid(rows: int, bottom: float) -> tuple[Any, list[list[Any]]]:
+    """Square panels, four in a row, with room for row names, headings and, below, keys."""
+    left, gap, middle, top = 0.22, 0.06, 0.22, 0.3  # inches
+    side = (style.TEXT - left - 2 * gap - middle - 0.02) / 4
+    height = top + rows * (side + gap) + bottom
+    figure = style.new_figure(style.TEXT, height)
+    figure.set_layout_engine("none")
+    columns = [left + i * (side + gap) + (i > 1) * (middle - gap) for i in range(4)]
+    grid = []
+    for row in range(rows):
+        y = height - top - row * (side + gap) - side
+        boxes = [(x / style.TEXT, y / height, side / style.TEXT, side / height) for x in columns]
+        grid.append([figure.add_axes(box) for box in boxes])
+    return figure, grid
+
+
+def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequence[int]) -> None:
+    """What one half of the figure shows, above it, and what its colours mean, below."""
+    centre = (axes[0].get_position().x0 + axes[1].get_position().x1) / 2
+    figure.text(centre, 0.995, title, ha="center", va="top", fontsize=style.SMALL + 1)
     looks = [style.look(i, len(groups)) | {"linestyle": ""} for i in range(len(groups))]
-    handles = [Line2D([], [], **look) for look in looks]
-    entries = [f"{word} {group}" for group in groups]
+    short = len(groups) <= _ONE_LINE
     figure.legend(
-        handles,
-        entries,
-        loc="outside lower center",
-        ncols=style.across(entries, style.COLUMN),
-        handlelength=1.0,
+        [Line2D([], [], **look) for look in looks],
+        [f"{word} {group}" if short else str(group) for group in groups],
+        loc="lower center",
+        bbox_to_anchor=(centre, 0.0),
+        ncols=len(groups) if short else -(-len(groups) // 2),
+        handlelength=0.8,
+        handletextpad=0.4,
         columnspacing=1.0,
     )
-    return [row[0] for row in grid]
 
 
-def _panel(
-    ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[int]
-) -> None:
+def _panel(ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color(style.GREY)
-    ax.set_box_aspect(1)
     flat = embed(z) if len(z) >= _FEW else None
     if flat is None:
         few = "too few samples" if len(z) < _FEW else "constant"
         word = few if z.shape[1] else "not there"
         ax.text(0.5, 0.5, word, transform=ax.transAxes, ha="center", va="center")
         return
+    groups = np.unique(labels)
     for i, group in enumerate(groups):
         look = style.look(i, len(groups)) | {"linestyle": ""}
         ax.plot(*flat[labels == group].T, **look, markersize=2.2, markeredgewidth=0, alpha=0.8)

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from clbench.report.figures import style
-from clbench.report.figures.panels import label_outer, panels
+from clbench.report.figures.panels import TITLE, label_outer, panels
 from clbench.report.figures.picture import Picture, rows, seeds, words
 from clbench.report.table import Table
 
@@ -20,8 +20,8 @@ _DECIMAL, _NUMBERS = 6, 12
 def draw(table: Table) -> Picture:
     """R[k,i], averaged over seeds; what was not measured stays empty."""
     cells = rows(table, "matrix", tasks=2)
-    names = style.titles([cell.name for cell in cells], 34)
-    figure, axes = panels(names, 2.15, share=False)
+    names = style.names([cell.name for cell in cells], 2 * TITLE)
+    figure, axes = panels(names, 2.15, share=False, width=2.3)
     matrices = [cell.matrix()[0] for cell in cells]
     low = min(float(np.nanmin(matrix)) for matrix in matrices)
     low = min(10 * np.floor(low / 10), 90.0)
@@ -62,7 +62,9 @@ def _heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
     for k in range(n):
         if not np.isnan(matrix[k, k]):
             corner = (k + 0.5, k + 0.5)
-            ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="0.0", linewidth=0.8))
+            frame = Rectangle(corner, 1, 1, fill=False, edgecolor="0.0")
+            frame.set_linewidth(0.8 if n <= _NUMBERS else 0.4)
+            ax.add_patch(frame)
     return image
 
 

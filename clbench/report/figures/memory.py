@@ -41,11 +41,12 @@ def draw(table: Table) -> Picture:
     if max(sizes) > _LOG * min(sizes) > 0:
         _log(ax)
     fronts = pareto_fronts(cells)
+    edge = ax.get_xlim()[1]  # also settles the limits, which the front must not move
     ax.autoscale(False)
     for front in fronts:
         x, y = [list(axis) for axis in zip(*front, strict=True)]
         # the most ACC with at most so much memory: flat to the edge of the axes
-        ax.plot([*x, ax.get_xlim()[1]], [*y, y[-1]], **_FRONT)
+        ax.plot([*x, edge], [*y, y[-1]], **_FRONT)
     ax.set_xlabel("architecture + replay memory (MB)")
     ax.set_ylabel("ACC (%)")
     entries = list(names)

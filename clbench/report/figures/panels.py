@@ -15,26 +15,36 @@ from clbench.report.figures import style
 ACROSS = 3
 
 
-def panels(
-    texts: Sequence[str], height: float, *, share: bool = True, extra: float = 0.0
-) -> tuple[Any, list[Any]]:
-    """A figure of the text's width with a panel of `height` inches for every title.
+TITLE = 36
+"""Characters in a line over a panel; a title has two."""
 
-    `extra` is the height of what stands below the panels. Few panels are as wide as many.
+
+def panels(
+    names: Sequence[str],
+    height: float,
+    *,
+    share: bool = True,
+    extra: float = 0.0,
+    width: float = style.COLUMN,
+) -> tuple[Any, list[Any]]:
+    """A figure with a panel of `height` inches for every name, as wide as the text if it is full.
+
+    `width` is that of a panel if there are fewer than a row, `extra` the height of what stands
+    below the panels.
     """
-    across = min(ACROSS, len(texts))
-    down = -(-len(texts) // across)
-    width = style.TEXT if across == ACROSS else style.COLUMN * across + 0.1
-    figure = style.new_figure(width, height * down + extra)
+    across = min(ACROSS, len(names))
+    down = -(-len(names) // across)
+    whole = style.TEXT if across == ACROSS else width * across + 0.1
+    figure = style.new_figure(whole, height * down + extra)
     grid = figure.subplots(down, across, sharex=share, sharey=share, squeeze=False)
     axes = list(grid.flat)
-    for spare in axes[len(texts) :]:
+    for spare in axes[len(names) :]:
         spare.remove()
-    for i, (ax, title) in enumerate(zip(axes, texts, strict=False)):
-        ax.set_title(title)
-        if i + across >= len(texts):  # nothing below it
+    for i, (ax, name) in enumerate(zip(axes, names, strict=False)):
+        ax.set_title(style.wrapped(name, TITLE))
+        if i + across >= len(names):  # nothing below it
             ax.tick_params(labelbottom=True)
-    return figure, axes[: len(texts)]
+    return figure, axes[: len(names)]
 
 
 def label_outer(axes: Sequence[Any], x: str, y: str) -> None:
@@ -52,14 +62,18 @@ def lines(
 ) -> None:
     """One line per column over rows 1, 2, ..., with a band of one standard deviation.
 
-    `of` is the most columns that any panel has, which decides the colours.
+    `of` is the most columns that any panel has. If that is more than there are colours, shades
+    tell them apart, and markers and bands, which would cover one another, are left out.
     """
     x = np.arange(1, len(values) + 1)
+    many = of > len(style.COLOURS)
     for i in range(values.shape[1]):
         seen = ~np.isnan(values[:, i])
         look = style.look(i, of)
+        if many:  # a marker only where a line begins
+            look |= {"linestyle": "-", "linewidth": 0.9, "markevery": [0]}
         ax.plot(x[seen], values[seen, i], **look, markersize=3.2, zorder=3)
-        if spread is not None:
+        if spread is not None and not many:
             low, high = values[seen, i] - spread[seen, i], values[seen, i] + spread[seen, i]
             ax.fill_between(x[seen], low, high, color=look["color"], alpha=0.15, linewidth=0)
     ax.set_xlim(0.7, len(values) + 0.3)

@@ -7,7 +7,7 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.report.cells import Cell, usual
-from clbench.report.escape import clean
+from clbench.report.runs import Run
 from clbench.report.table import Table
 from clbench.report.words import caption, listed, warnings
 
@@ -82,21 +82,29 @@ def rows(
     return shown
 
 
-def words(table: Table, cells: Sequence[Cell], what: list[str], drawn: Sequence[str]) -> list[str]:
+def words(
+    table: Table,
+    cells: Sequence[Cell],
+    what: list[str],
+    drawn: Sequence[str] = (),
+    runs: Sequence[Run] = (),
+) -> list[str]:
     """The caption: what is shown, the protocol, what is not in it, and the runs behind it.
 
-    `drawn` are the names as the figure prints them, for those that it had to shorten.
+    `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
+    those behind it if not all of the cells'.
     """
     shown = list(cells)
     title = table.title if table.title == table.benchmark else f"{table.title} ({table.benchmark})"
     facts = caption(shown, usual(shown), row="A method", zero=False)
     paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
-    for cell, name in zip(cells, drawn, strict=True):
-        if " ".join(name.split()) != clean(cell.name):
-            paragraphs.append(f"{' '.join(name.split())}: in full, {cell.name}.")
+    for cell, name in zip(cells, drawn, strict=False):
+        if name != cell.name:
+            paragraphs.append(f"{name}: in full, {cell.name}.")
     notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda cell: cell.name)
     paragraphs += [f"! {note}" for note in notes]
-    paragraphs.append(f"Runs: {', '.join(run.id for cell in cells for run in cell.counted)}.")
+    behind = runs or [run for cell in cells for run in cell.counted]
+    paragraphs.append(f"Runs: {', '.join(run.id for run in behind)}.")
     return paragraphs
 
 

@@ -51,7 +51,7 @@ def draw(table: Table) -> Picture:
         spread(cells, "Points and bars"),
     ]
     what += [f"{names[full]} is {full}." for full in names if names[full] != full]
-    return Picture(figure, words(table, cells, what, [cell.name for cell in cells]))
+    return Picture(figure, words(table, cells, what))
 
 
 def by_size(cells: list[Cell]) -> dict[str, dict[int, Cell]]:
@@ -93,7 +93,7 @@ def _line(ax: Any, line: dict[int, Cell], key: str, i: int) -> None:
 
 def _axis(ax: Any, sizes: list[int]) -> None:
     """Ticks where there are points, as far as they do not run into one another."""
-    ax.set_xscale("symlog", linthresh=1, linscale=0.5)
+    ax.set_xscale("symlog", linthresh=1, linscale=0.3)
     ticks: list[int] = []
     for size in sizes:
         if not ticks or size >= 1.35 * ticks[-1] + (ticks[-1] == 0):

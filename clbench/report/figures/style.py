@@ -13,6 +13,7 @@ import matplotlib
 from matplotlib import colormaps, font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from clbench.report.escape import clean
 
@@ -30,8 +31,9 @@ GREY = "0.45"
 HEAT = "cividis"
 """Grows in lightness throughout, and is the same to the colour-blind."""
 
+_FONT = "DejaVu Sans"  # comes with matplotlib, so it is the same everywhere
 _RC = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
+    "font.family": _FONT,
     "font.size": SMALL,
     "axes.titlesize": SMALL,
     "axes.labelsize": SMALL + 1,
@@ -72,9 +74,9 @@ def styled() -> Iterator[None]:
 
 def new_figure(width: float, height: float) -> Any:
     """An empty figure that lays out what is put into it; pyplot knows nothing of it."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.04, wspace=0.04)
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, hspace=0.04, wspace=0.04)
     return figure
 
 
@@ -83,12 +85,8 @@ def look(i: int, n: int = 0) -> dict[str, Any]:
 
     If n is given, more than there are colours go from dark to light, in order.
     """
-    if n <= len(COLOURS):
-        colour: Any = COLOURS[i % len(COLOURS)]
-    else:
-        colour = shade(i, n)
     return {
-        "color": colour,
+        "color": shade(i, n) if n > len(COLOURS) else COLOURS[i % len(COLOURS)],
         "marker": MARKERS[i % len(MARKERS)],
         "linestyle": LINES[i % len(LINES)],
     }
@@ -100,7 +98,7 @@ def shade(i: int, n: int) -> tuple[float, float, float, float]:
     return red, green, blue, alpha
 
 
-def names(texts: Sequence[str], width: int = 44) -> list[str]:
+def names(texts: Sequence[str], width: int = 46) -> list[str]:
     """Each text on one line of at most `width` characters, no two alike.
 
     A long one loses its middle, as what tells two of them apart is mostly at the ends. What the
@@ -121,20 +119,17 @@ def names(texts: Sequence[str], width: int = 44) -> list[str]:
 
 def across(texts: Sequence[str], width: float = TEXT) -> int:
     """How many entries of a legend fit beside each other."""
-    widest = 0.065 * max(len(text) for text in texts) + 0.5
-    return max(1, min(len(texts), int(width / widest)))
+    widths = [0.065 * len(text) + 0.5 for text in texts]  # inches, at the small size
+    return len(texts) if sum(widths) <= width else max(1, int(width / max(widths)))
 
 
-def titles(texts: Sequence[str], width: int) -> list[str]:
-    """Names over panels: at most two lines of `width` characters."""
-    shown = []
-    for name in names(texts, 2 * width):
-        lines = textwrap.wrap(name, width, break_on_hyphens=False)
-        shown.append("\n".join(lines if len(lines) < 3 else (name[:width], name[width:])))
-    return shown
+def wrapped(name: str, width: int) -> str:
+    """A name of at most twice `width` characters on at most two lines."""
+    lines = textwrap.wrap(name, width, break_on_hyphens=False)
+    return "\n".join(lines if len(lines) < 3 else (name[:width], name[width:]))
 
 
 def _in_font(text: str) -> str:
-    path = font_manager.findfont(_RC["font.family"])
+    path = font_manager.findfont(_FONT)
     known = font_manager.get_font(path).get_charmap()
     return "".join(c if ord(c) in known else f"[U+{ord(c):04X}]" for c in clean(text))

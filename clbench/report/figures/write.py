@@ -23,15 +23,14 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 def write(
     kind: str, tables: Iterable[Table], folder: Path, formats: Iterable[str], **options: Any
-) -> tuple[list[Path], list[str], list[str]]:
+) -> tuple[list[Path], list[str]]:
     """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
 
-    Returns the paths, the captions, and a sentence for every table that was left out; if none
-    can be drawn, the first sentence is the error. `options` are passed on to the figure.
+    Returns the paths, captions included, and a sentence for every table that was left out; if
+    none can be drawn, the first sentence is the error. `options` are passed on to the figure.
     """
     draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
     paths: list[Path] = []
-    captions: list[str] = []
     left_out: list[str] = []
     formats = list(formats)
     for table in tables:
@@ -43,11 +42,10 @@ def write(
                 continue
             files = {name: render(picture, name) for name in formats}
         files["txt"] = picture.text().encode()
-        captions.append(picture.text())
         paths += _put(folder, f"figure-{kind}-{slug(table.benchmark)}", files)
     if not paths:
         raise UserError(left_out[0])
-    return paths, captions, left_out
+    return paths, left_out
 
 
 def render(picture: Picture, name: str) -> bytes:
