@@ -27,6 +27,7 @@ PERPLEXITY = 30.0
 _FLAT = 1e-6  # a z that varies less than this over all samples is constant
 _FEW = 4
 _ONE_LINE = 5  # entries of a key
+_SIDE = 24  # characters beside a row
 
 
 def draw(table: Table, source: Source) -> Picture:
@@ -52,18 +53,25 @@ def draw(table: Table, source: Source) -> Picture:
         )
     runs = _same_seed(kept, source)
     drawn = [spaces(run, source) for run in runs]
-    tasks, first = runs[0].tasks, int(drawn[0].first.labels.max())
     classes = sorted({int(c) for one in drawn for c in np.unique(one.last.labels)})
-    figure, grid = _grid(len(kept), bottom=0.22 if len(classes) <= _ONE_LINE else 0.36)
-    for axes, one, name in zip(grid, drawn, labels(kept), strict=True):
-        axes[0].set_ylabel(name)
-        panels = [(part, z) for part in (one.last, one.first) for z in (part.shared, part.private)]
-        for ax, (part, z) in zip(axes, panels, strict=True):
-            _panel(ax, z, part.labels)
+    shown = sorted({int(k) for one in drawn for k in np.unique(one.first.labels)})
+    tasks, first = runs[0].tasks, shown[-1]
+    names = labels(kept)
+    sides = [style.wrapped(name, _SIDE) for name in names]
+    figure, grid = _grid(
+        len(kept),
+        left=0.34 if any("\n" in side for side in sides) else 0.22,
+        bottom=0.22 if len(classes) <= _ONE_LINE else 0.36,
+    )
+    for axes, one, side in zip(grid, drawn, sides, strict=True):
+        axes[0].set_ylabel(side, fontsize=style.SMALL)
+        for two, part, groups in ((axes[:2], one.last, classes), (axes[2:], one.first, shown)):
+            for ax, z in zip(two, (part.shared, part.private), strict=True):
+                _panel(ax, z, part.labels, groups)
     for ax, letter in zip(grid[0], "SPSP", strict=True):
         ax.set_title(letter, pad=2)
     _key(figure, grid[0][:2], f"task {tasks}, by class", "class", classes)
-    _key(figure, grid[0][2:], f"tasks 1 to {first}, by task", "task", range(1, first + 1))
+    _key(figure, grid[0][2:], f"tasks 1 to {first}, by task", "task", shown)
     what = [
         f"t-SNE (perplexity {PERPLEXITY:g}, PCA start, seed 0) of z_S = S(x) and z_P = P(x) of "
         f"test data after the last task: left, task {tasks} by class; right, tasks 1 to {first} by "
@@ -77,7 +85,7 @@ def draw(table: Table, source: Source) -> Picture:
     missing = [cell.name for cell in cells if cell not in kept]
     if missing:
         what.append(f"Without a checkpoint, and so not drawn: {', '.join(missing)}.")
-    return Picture(figure, words(table, kept, what, runs=runs))
+    return Picture(figure, words(table, kept, what, names, runs))
 
 
 def labels(cells: Sequence[Cell]) -> list[str]:
@@ -90,7 +98,7 @@ def labels(cells: Sequence[Cell]) -> list[str]:
     ]
     if len(cells) == 2 and with_d[0] != with_d[1] and others[0] == others[1]:
         return ["with D" if d else "without D" for d in with_d]
-    return [style.wrapped(name, 22) for name in style.names([cell.name for cell in cells], 44)]
+    return style.names([cell.name for cell in cells], 2 * _SIDE)
 
 
 def embed(z: NDArray[np.float32]) -> NDArray[np.float64] | None:
@@ -112,9 +120,9 @@ def _same_seed(cells: Sequence[Cell], source: Source) -> list[Run]:
     return [choice[min(common or choice)] for choice in choices]
 
 
-def _grid(rows: int, bottom: float) -> tuple[Any, list[list[Any]]]:
-    """Square panels, four in a row, with room for row names, headings and, below, keys."""
-    left, gap, middle, top = 0.22, 0.06, 0.22, 0.3  # inches
+def _grid(rows: int, left: float, bottom: float) -> tuple[Any, list[list[Any]]]:
+    """Square panels, four in a row, with room (in inches) for row names and for keys."""
+    gap, middle, top = 0.06, 0.22, 0.3  # inches
     side = (style.TEXT - left - 2 * gap - middle - 0.02) / 4
     height = top + rows * (side + gap) + bottom
     figure = style.new_figure(style.TEXT, height)
@@ -132,7 +140,7 @@ def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequen
     """What one half of the figure shows, above it, and what its colours mean, below."""
     centre = (axes[0].get_position().x0 + axes[1].get_position().x1) / 2
     figure.text(centre, 0.995, title, ha="center", va="top", fontsize=style.SMALL + 1)
-    looks = [style.look(i, len(groups)) | {"linestyle": ""} for i in range(len(groups))]
+    looks = [style.look(i) | {"linestyle": ""} for i in range(len(groups))]
     short = len(groups) <= _ONE_LINE
     figure.legend(
         [Line2D([], [], **look) for look in looks],
@@ -146,7 +154,9 @@ def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequen
     )
 
 
-def _panel(ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+def _panel(
+    ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[int]
+) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
@@ -157,7 +167,6 @@ def _panel(ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
         word = few if z.shape[1] else "not there"
         ax.text(0.5, 0.5, word, transform=ax.transAxes, ha="center", va="center")
         return
-    groups = np.unique(labels)
     for i, group in enumerate(groups):
-        look = style.look(i, len(groups)) | {"linestyle": ""}
+        look = style.look(i) | {"linestyle": ""}
         ax.plot(*flat[labels == group].T, **look, markersize=2.2, markeredgewidth=0, alpha=0.8)

@@ -100,7 +100,7 @@ def words(
     paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
     for cell, name in zip(cells, drawn, strict=False):
         if name != cell.name:
-            paragraphs.append(f"{name}: in full, {cell.name}.")
+            paragraphs.append(f"{name} is {cell.name}.")
     notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda cell: cell.name)
     paragraphs += [f"! {note}" for note in notes]
     behind = runs or [run for cell in cells for run in cell.counted]
