@@ -1,10 +1,15 @@
 """The grid of a command: its cells, and the state of each in the store."""
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from clbench.registry import select
-from clbench.spec import Cell, make_cell
+from clbench.declare import Declaration, read
+from clbench.errors import UserError
+from clbench.registry import declarations, select
+from clbench.spec import Cell, Protocol, RunSpec, make_cell
 from clbench.store import Store
 
 RERUN = ("missing", "failed", "stale", "all")
@@ -66,3 +71,44 @@ def to_run(states: dict[str, State], rerun: str) -> set[str]:
     if rerun != "missing":
         words |= {"failed", "stale", "done"} if rerun == "all" else {rerun}
     return {run_id for run_id, state in states.items() if state.word in words}
+
+
+def cell_of(record: dict[str, Any], files: Iterable[Path] = ()) -> Cell:
+    """The cell that a record is of, as it is today.
+
+    A user's own method or benchmark is known by one of `files`. An error if one is not found, or
+    if the code has changed since.
+    """
+    spec, labels = record["spec"], record["labels"]
+    method, benchmark = (_declared(kind, spec[kind], files) for kind in ("method", "benchmark"))
+    run = RunSpec(
+        benchmark=benchmark.name,
+        method=method.name,
+        seed=spec["seed"],
+        benchmark_params=spec["benchmark"]["params"],
+        method_params=spec["method"]["params"],
+        protocol=Protocol(**spec["protocol"]),
+        threads=spec["threads"],
+        device=spec["device"],
+    )
+    cell = Cell(run, method, benchmark, labels)
+    if cell.versioned() != spec:
+        raise UserError(
+            f"Run {record['id']} ({cell}) was made by another version of its method or benchmark "
+            "and cannot be rebuilt: clbench run --rerun stale trains it again."
+        )
+    return cell
+
+
+def _declared(kind: str, entry: dict[str, Any], files: Iterable[Path]) -> Declaration:
+    name = entry["name"]
+    if name in declarations(kind):
+        return declarations(kind)[name]
+    for path in files:
+        with contextlib.suppress(UserError):  # a file of the other kind
+            if (found := read(path, kind)).name == name:
+                return found
+    raise UserError(
+        f"The {kind} {name!r} is not installed. If it is a file of yours, name it: "
+        f"--{kind}s ./{name.replace('-', '_')}.py"
+    )

@@ -15,6 +15,7 @@ COMMANDS = {
     "study": "Make a table or figure of the paper, training what is missing.",
     "report": "Write tables from the records of past runs.",
     "compare": "Test two methods, two folders of records, or the paper against each other.",
+    "figure": "Draw figures from the records of past runs.",
     "status": "Show which runs are done, running, partial or failed.",
     "ls": "List methods, benchmarks or results.",
     "show": "Show one method, benchmark or run in full.",

@@ -1,17 +1,23 @@
 """`clbench report`: tables from the records of past runs, while others may still be going."""
 
-import fnmatch
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from clbench.cli.options import existing_out, out_option
+from clbench.cli.selection import (
+    benchmarks_option,
+    chosen,
+    methods_option,
+    parse_formats,
+    read_records,
+)
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
 from clbench.report import EXTRA, FORMATS, MAIN, Table, tables, terminal, write
-from clbench.report.runs import Run, read
+from clbench.report.runs import Run
 from clbench.store import Store
 
 
@@ -38,8 +44,8 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder for the tables.  [default: OUT/tables]",
 )
-@click.option("--benchmarks", help="Only these: names, globs; comma list.")
-@click.option("--methods", help="Only these: names, globs, groups (@memory); comma list.")
+@benchmarks_option
+@methods_option
 @click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
 @click.option("--vs-paper", is_flag=True, help="Put the paper's numbers beside the measured ones.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
@@ -61,30 +67,18 @@ def command(
 
     A failed or unfinished run is never part of a mean; the table says which there are.
     """
-    wanted = list(FORMATS) if formats is None else _formats(formats)
+    wanted = list(FORMATS) if formats is None else parse_formats(formats, FORMATS)
     extra = _columns(columns)
     if serve and (formats is not None or to is not None or standalone):
         raise UserError("--serve writes no files: leave out --format, --to and --standalone.")
     if port is not None and not serve:
         raise UserError(f"--port {port} is of no use without --serve.")
-    store = Store(existing_out(out) if serve else Path(out))
-    records, problems = store.records()
-    runs, unusable = read(records)
-    for problem in [*problems, *unusable]:
-        click.echo(f"warning: {problem}", err=True)
-    if not runs and not serve:
-        raise UserError(
-            f"No records in {out}. Make some first: "
-            f"clbench run --methods finetune,ewc,joint --seeds 3 --out {out}"
-        )
-    of_benchmark = _selection("benchmark", benchmarks, runs)
-    of_method = _selection("method", methods, [run for run in runs if of_benchmark(run)])
-
-    def keep(run: Run) -> bool:
-        return of_benchmark(run) and of_method(run)
-
     if serve:
-        _serve(store, port, extra, keep)
+        existing_out(out)
+    records, problems, runs = read_records(out, empty=serve)
+    keep = chosen(benchmarks, methods, runs)
+    if serve:
+        _serve(Store(Path(out)), port, extra, keep)
         return
     click.echo(terminal(records, problems, columns=extra, vs_paper=vs_paper, keep=keep))
     folder = Path(out) / "tables" if to is None else to
@@ -120,46 +114,9 @@ def _serve(
             click.echo("\nStopped. The records stay as they are.")
 
 
-def _formats(text: str) -> list[str]:
-    names = list(dict.fromkeys(split_list(text)))
-    for name in names:
-        if name not in FORMATS:
-            raise unknown("format", name, FORMATS, f"Write --format {','.join(FORMATS)}.")
-    if not names:
-        raise UserError(f"--format names nothing. Write --format {','.join(FORMATS)}.")
-    return names
-
-
 def _columns(text: str) -> tuple[str, ...]:
     names = split_list(text)
     for name in names:
         if name not in (*EXTRA, *MAIN, "all"):
             raise unknown("column", name, (*EXTRA, "all"))
     return EXTRA if "all" in names else tuple(names)
-
-
-def _selection(kind: str, text: str | None, runs: Iterable[Run]) -> Callable[[Run], bool]:
-    """The runs that a list of names, globs and groups means; an error if an item means none."""
-    if text is None:
-        return lambda run: True
-    items = split_list(text)
-    if not items:
-        raise UserError(f"--{kind}s names nothing. Leave it out for all {kind}s.")
-    runs = list(runs)
-    for item in items:
-        if not any(_matches(kind, item, run) for run in runs):
-            raise unknown(f"{kind} in the records:", item, {_label(kind, run) for run in runs})
-    return lambda run: any(_matches(kind, item, run) for item in items)
-
-
-def _matches(kind: str, item: str, run: Run) -> bool:
-    name = run.method_name if kind == "method" else run.benchmark_name
-    if item.startswith("@") and kind == "method":
-        return item == "@all" or item[1:] == run.family
-    if item.endswith(".py"):  # the file of a user's own method, as `clbench run` takes it
-        item = Path(item).stem
-    return item in (name, _label(kind, run)) or fnmatch.fnmatchcase(name, item)
-
-
-def _label(kind: str, run: Run) -> str:
-    return run.method if kind == "method" else run.benchmark

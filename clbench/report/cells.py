@@ -5,6 +5,9 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clbench import metrics
 from clbench.report.columns import COLUMNS
 from clbench.report.runs import Facts, Run, canonical
@@ -63,6 +66,19 @@ class Cell:
     def values(self) -> dict[str, Value | None]:
         """All columns, shown or not."""
         return {key: self.value(key) for key in COLUMNS}
+
+    def matrix(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """R averaged over the counted seeds, and its sample standard deviation if there are
+        several; NaN where some seed was not evaluated."""
+        return mean_and_std([metrics.accuracy_matrix(run.R) for run in self.counted])
+
+
+def mean_and_std(
+    arrays: list[NDArray[np.float64]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Elementwise mean, and sample standard deviation if there is more than one array."""
+    stacked = np.stack(arrays)
+    return stacked.mean(0), stacked.std(0, ddof=1) if len(arrays) > 1 else None
 
 
 def group(runs: list[Run]) -> list[Cell]:

@@ -43,6 +43,8 @@ class Run:
     data: Facts
     notes: Facts
     R: list[list[float | None]]
+    capacity: list[list[float]] = field(default_factory=list)
+    """Row k: the share of each layer (%) that tasks 1..k have claimed; empty if not recorded."""
     values: dict[str, float] = field(default_factory=dict)
     fault: str = ""
 
@@ -59,6 +61,12 @@ class Run:
         """
         shared = {k: v for k, v in self.setting.items() if not k.startswith("protocol.")}
         return canonical([self.protocol, shared, self.data, self.notes])
+
+    @property
+    def per_class(self) -> int | None:
+        """Samples of each class that the method keeps, if that is a parameter of it."""
+        text = self.learner.get("params.per_class", "")
+        return int(text) if text.isdecimal() else None
 
     @property
     def cell(self) -> str:
@@ -110,6 +118,7 @@ def _run(record: dict[str, Any]) -> Run:
         data={clean(k): clean(str(v.get("sha256") or "")) for k, v in data.items()},
         notes={clean(k): clean(str(v["note"])) for k, v in data.items() if v.get("note")},
         R=record["R"],
+        capacity=_capacity(record),
     )
     if run.status not in ("done", "partial", "failed"):
         raise ValueError(f"its status is {run.status!r}")
@@ -117,6 +126,17 @@ def _run(record: dict[str, Any]) -> Run:
         return run
     fault = _fault(run)
     return replace(run, fault=fault) if fault else replace(run, values=_values(run, record))
+
+
+def _capacity(record: dict[str, Any]) -> list[list[float]]:
+    """`used_capacity` after every task; empty unless all tasks have it for the same layers."""
+    entries = [entry.get("used_capacity") for entry in record.get("diagnostics") or ()]
+    if len(entries) != record["tasks"] or not all(isinstance(e, list) and e for e in entries):
+        return []
+    if len({len(entry) for entry in entries}) != 1:
+        return []
+    numbers = [[float(value) for value in entry] for entry in entries]
+    return numbers if all(0 <= v <= 100 for row in numbers for v in row) else []
 
 
 def _flat(value: Any, path: str = "") -> Facts:

@@ -11,8 +11,9 @@ from clbench.report.runs import Run
 from clbench.spec import PROTOCOL_DEFAULTS
 
 
-def caption(cells: list[Cell], normal: Run) -> list[str]:
-    """Tasks, protocol, data and machine of the table's usual setting."""
+def caption(cells: list[Cell], normal: Run, row: str = "A row", zero: bool = True) -> list[str]:
+    """Tasks, protocol, data and machine of the usual setting; `row` is what names a method, and
+    `zero` says whether BWT may be shown as Zero."""
     protocol = {
         key.removeprefix("protocol."): value
         for key, value in normal.setting.items()
@@ -24,14 +25,14 @@ def caption(cells: list[Cell], normal: Run) -> list[str]:
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
     if any(cell.mark for cell in cells):
-        facts.append("A row made with anything else says so in parentheses.")
+        facts.append(f"{row} made with anything else says so in parentheses.")
     if normal.data:
         named = [
             f"{name} ({note})" if (note := normal.notes.get(name)) else name
             for name in sorted(normal.data)
         ]
         facts.append(f"Data: {', '.join(named)}.")
-    if any(cell.zero for cell in cells):
+    if zero and any(cell.zero for cell in cells):
         facts.append("Zero: free of forgetting by construction, and measured so.")
     threads = normal.setting.get("threads", "?")
     plural = "" if threads == "1" else "s"

@@ -1,0 +1,95 @@
+"""`clbench figure`: figures from the records of past runs, while others may still be going."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clbench.cli.options import out_option
+from clbench.cli.selection import (
+    benchmarks_option,
+    chosen,
+    methods_option,
+    parse_formats,
+    read_records,
+)
+from clbench.errors import unknown
+from clbench.report.figures import FORMATS, KINDS
+from clbench.report.table import tables
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  clbench figure
+  clbench figure accuracy
+  clbench figure memory --format pdf --to figures
+  clbench figure matrix --methods 'ewc,@memory'
+  clbench figure latent --methods 'acl,acl[discriminator=false]'
+"""
+)
+@click.argument("kind", default="ls", metavar="[KIND]")
+@out_option
+@click.option(
+    "--format",
+    "formats",
+    default=",".join(FORMATS),
+    show_default=True,
+    help="Formats of the files to write; a caption in plain text goes with them.",
+)
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    help="Folder for the figures.  [default: OUT/figures]",
+)
+@benchmarks_option
+@methods_option
+@click.option(
+    "--data-root",
+    metavar="FOLDER",
+    help="Where data sets are, for latent.  [default: $CLBENCH_DATA]",
+)
+def command(
+    kind: str,
+    out: str,
+    formats: str,
+    to: Path | None,
+    benchmarks: str | None,
+    methods: str | None,
+    data_root: str | None,
+) -> None:
+    """Draw figures from the records of past runs: one a benchmark, with a caption.
+
+    KIND is accuracy, matrix, memory, replay, capacity or latent; without one, they are listed.
+    Only finished runs are drawn; the caption says which are not.
+    """
+    if kind == "ls":
+        for name, about in KINDS.items():
+            click.echo(f"{name:10}{about}")
+        return
+    if kind not in KINDS:
+        raise unknown("figure", kind, KINDS, "`clbench figure` lists all.")
+    wanted = parse_formats(formats, FORMATS)
+    records, problems, runs = read_records(out)
+    keep = chosen(benchmarks, methods, runs)
+    from clbench.report.figures.write import write
+
+    options: dict[str, Any] = {}
+    if kind == "latent":
+        options["source"] = _source(out, data_root, benchmarks, methods)
+    folder = Path(out) / "figures" if to is None else to
+    paths, left_out = write(kind, tables(records, problems, keep=keep), folder, wanted, **options)
+    for path in paths:
+        click.echo(f"wrote {path}")
+    for sentence in left_out:
+        click.echo(f"warning: {sentence}", err=True)
+
+
+def _source(out: str, data_root: str | None, benchmarks: str | None, methods: str | None) -> Any:
+    from clbench import data
+    from clbench.registry import split_list
+    from clbench.report.figures.checkpoints import Source
+
+    items = [*split_list(benchmarks or ""), *split_list(methods or "")]
+    files = [Path(item).expanduser() for item in items if item.endswith(".py")]
+    return Source(Path(out), data.data_root(data_root), tuple(files))

@@ -1,0 +1,120 @@
+"""ACC against memory: a point per method, and the Pareto front of those that can be compared."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from clbench.report.cells import Cell, Value
+from clbench.report.figures import style
+from clbench.report.figures.picture import Picture, rows, words
+from clbench.report.table import Table
+from clbench.report.words import spread
+
+_LOG = 5.0
+"""Memories that differ by more than this factor are shown on a logarithmic axis."""
+_FRONT: dict[str, Any] = {
+    "color": style.GREY,
+    "linewidth": 1.0,
+    "drawstyle": "steps-post",
+    "zorder": 1,
+}
+
+
+def draw(table: Table) -> Picture:
+    """Memory is architecture + replay, in MB of 10^6 bytes, as in the tables."""
+    cells = rows(
+        table,
+        "memory",
+        wants=lambda cell: megabytes(cell) is not None,
+        lacking=f"The figure 'memory' needs runs that record their memory, and {table.benchmark} "
+        "has none: train them again with clbench run --rerun all.",
+    )
+    names = style.names([cell.name for cell in cells])
+    figure = style.new_figure(style.TEXT, max(2.6, 0.155 * len(cells) + 0.5))
+    ax = figure.subplots()
+    handles = [_point(ax, cell, i) for i, cell in enumerate(cells)]
+    sizes = [value.mean for cell in cells if (value := megabytes(cell)) is not None]
+    if max(sizes) > _LOG * min(sizes) > 0:
+        _log(ax)
+    fronts = pareto_fronts(cells)
+    edge = ax.get_xlim()[1]  # also settles the limits, which the front must not move
+    ax.autoscale(False)
+    for front in fronts:
+        x, y = [list(axis) for axis in zip(*front, strict=True)]
+        # the most ACC with at most so much memory: flat to the edge of the axes
+        ax.plot([*x, edge], [*y, y[-1]], **_FRONT)
+    ax.set_xlabel("architecture + replay memory (MB)")
+    ax.set_ylabel("ACC (%)")
+    entries = list(names)
+    if fronts:
+        handles.append(Line2D([], [], **_FRONT))
+        entries.append("Pareto front")
+    figure.legend(handles, entries, loc="outside right upper")
+    what = [
+        "ACC: mean over all tasks of the test accuracy (%) after the last task. Memory: "
+        "architecture and replayed samples, 4 bytes a number, MB = 10^6 bytes; other state that a "
+        "method keeps while training is not counted.",
+        "Pareto front: no other method has as much ACC with less memory, or more ACC with as "
+        "little; references (hollow) are left out of it.",
+        spread(cells, "Points and bars"),
+    ]
+    if len(fronts) > 1:
+        what.append("Runs under different protocols or data have fronts of their own.")
+    return Picture(figure, words(table, cells, what, names))
+
+
+def megabytes(cell: Cell) -> Value | None:
+    """Architecture + replay of a row; None unless every seed knows both."""
+    sums = [run.values["arch"] + run.values["replay"] for run in cell.counted]
+    if any(math.isnan(value) for value in sums):
+        return None
+    return Value(statistics.fmean(sums), statistics.stdev(sums) if len(sums) > 1 else None)
+
+
+def pareto_fronts(cells: Sequence[Cell]) -> list[list[tuple[float, float]]]:
+    """For each condition, the (MB, ACC) of competitors that none beats, by growing memory."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells:
+        memory, accuracy = megabytes(cell), cell.value("acc")
+        if memory is not None and accuracy is not None and not cell.reference:
+            points.setdefault(cell.head.condition, []).append((memory.mean, accuracy.mean))
+    fronts = []
+    for condition in sorted(points):
+        front: list[tuple[float, float]] = []
+        for memory_mb, acc in sorted(points[condition], key=lambda p: (p[0], -p[1])):
+            if not front or acc > front[-1][1]:
+                front.append((memory_mb, acc))
+        fronts.append(front)
+    return fronts
+
+
+def _point(ax: Any, cell: Cell, i: int) -> Any:
+    memory, accuracy = megabytes(cell), cell.value("acc")
+    assert memory is not None
+    assert accuracy is not None
+    look: dict[str, Any] = style.look(i) | {"markersize": 5.5, "linestyle": ""}
+    if cell.reference:
+        look["markerfacecolor"] = "1.0"
+    ax.errorbar(
+        memory.mean,
+        accuracy.mean,
+        yerr=accuracy.std,
+        xerr=memory.std or None,  # a network that grows by chance
+        **look,
+        elinewidth=0.8,
+        capsize=2,
+        zorder=3,
+    )
+    return Line2D([], [], **look)
+
+
+def _log(ax: Any) -> None:
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,125 @@
+"""What a figure is made of and comes with: the rows it may show, and the words beside it."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clbench.errors import UserError
+from clbench.report.cells import Cell, usual
+from clbench.report.runs import Run
+from clbench.report.table import Table
+from clbench.report.words import caption, listed, warnings
+
+MOST = 24
+"""Methods that one figure can hold and still be read."""
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn figure of one benchmark and its caption, a paragraph an item."""
+
+    figure: Any
+    caption: list[str]
+
+    def text(self) -> str:
+        """The caption as it is written beside the figure."""
+        lines = [
+            line
+            for paragraph in self.caption
+            for line in textwrap.wrap(
+                paragraph, _WIDTH, break_on_hyphens=False, break_long_words=False
+            )
+        ]
+        return "\n".join(lines) + "\n"
+
+
+class Lacking(UserError):
+    """The records of one benchmark do not hold what the figure needs; others may."""
+
+
+def rows(
+    table: Table,
+    kind: str,
+    *,
+    tasks: int = 1,
+    wants: Callable[[Cell], bool] = lambda cell: True,
+    lacking: str = "",
+) -> list[Cell]:
+    """The rows of the table that the figure can show, all with finished runs.
+
+    `tasks` is the fewest that it makes sense for, `wants` chooses among rows, and `lacking` is the
+    sentence for a table with none that is wanted. Accuracies that are no numbers are refused: a
+    figure has no place to say what is missing from it.
+    """
+    for cell in table.cells:
+        for run in cell.others:
+            if run.fault:
+                raise UserError(
+                    f"Run {run.id} ({run.method} on {run.benchmark}, seed {run.seed}) cannot be "
+                    f"drawn: {run.fault}. Train it again, or choose others with --methods."
+                )
+    done = [cell for cell in table.cells if cell.counted]
+    if not done:
+        raise Lacking(
+            f"The figure {kind!r} needs finished runs, and {table.benchmark} has none yet: "
+            "clbench status says how far they are."
+        )
+    if (most := max(cell.head.tasks for cell in done)) < tasks:
+        raise Lacking(
+            f"The figure {kind!r} needs at least {tasks} tasks, and {table.benchmark} has {most}: "
+            "choose other benchmarks with --benchmarks."
+        )
+    shown = [cell for cell in done if cell.head.tasks >= tasks and wants(cell)]
+    if not shown:
+        raise Lacking(lacking)
+    if len(shown) > MOST:
+        raise UserError(
+            f"{len(shown)} methods on {table.benchmark} are too many for one figure (at most "
+            f"{MOST}): choose some with --methods."
+        )
+    return shown
+
+
+def words(
+    table: Table,
+    cells: Sequence[Cell],
+    what: list[str],
+    drawn: Sequence[str] = (),
+    runs: Sequence[Run] = (),
+) -> list[str]:
+    """The caption: what is shown, the protocol, what is not in it, and the runs behind it.
+
+    `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
+    those behind it if not all of the cells'.
+    """
+    shown = list(cells)
+    title = table.title if table.title == table.benchmark else f"{table.title} ({table.benchmark})"
+    facts = caption(shown, usual(shown), row="A method", zero=False)
+    paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
+    for cell, name in zip(cells, drawn, strict=False):
+        if name != cell.name:
+            paragraphs.append(f"{name} is {cell.name}.")
+    notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda cell: cell.name)
+    paragraphs += [f"! {note}" for note in notes]
+    behind = runs or [run for cell in cells for run in cell.counted]
+    paragraphs.append(f"Runs: {', '.join(run.id for run in behind)}.")
+    return paragraphs
+
+
+def seeds(cells: Sequence[Cell]) -> str:
+    """`Means over 3 seeds (0-2).`"""
+    sets = {tuple(cell.seeds) for cell in cells}
+    if len(sets) > 1:
+        counts = sorted({len(one) for one in sets})
+        span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        return f"Means over {span} seeds."
+    (only,) = sets
+    return (
+        f"Seed {only[0]}." if len(only) == 1 else f"Means over {len(only)} seeds ({listed(only)})."
+    )
+
+
+def _unfinished(table: Table) -> list[Cell]:
+    return [cell for cell in table.cells if not cell.counted]

@@ -1,0 +1,71 @@
+"""Figures into files: each format and a caption, replaced whole or not at all."""
+
+import importlib
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clbench.errors import UserError
+from clbench.report.escape import slug
+from clbench.report.figures import style
+from clbench.report.figures.picture import Lacking, Picture
+from clbench.report.table import Table
+from clbench.store import write_atomically
+
+# what would name the day or the version of a library
+_METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
+def write(
+    kind: str, tables: Iterable[Table], folder: Path, formats: Iterable[str], **options: Any
+) -> tuple[list[Path], list[str]]:
+    """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
+
+    Returns the paths, captions included, and a sentence for every table that was left out; if
+    none can be drawn, the first sentence is the error. `options` are passed on to the figure.
+    """
+    draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
+    paths: list[Path] = []
+    left_out: list[str] = []
+    formats = list(formats)
+    for table in tables:
+        with style.styled():
+            try:
+                picture: Picture = draw(table, **options)
+            except Lacking as error:
+                left_out.append(str(error))
+                continue
+            files = {name: render(picture, name) for name in formats}
+        files["txt"] = picture.text().encode()
+        paths += _put(folder, f"figure-{kind}-{slug(table.benchmark)}", files)
+    if not paths:
+        raise UserError(left_out[0])
+    return paths, left_out
+
+
+def render(picture: Picture, name: str) -> bytes:
+    """The bytes of one format; call it inside `styled`."""
+    file = io.BytesIO()
+    picture.figure.savefig(file, format=name, metadata=_METADATA[name])
+    return file.getvalue()
+
+
+def _put(folder: Path, stem: str, files: dict[str, bytes]) -> list[Path]:
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            path = folder / f"{stem}.{name}"
+            write_atomically(path, content)
+            paths.append(path)
+    except OSError as error:
+        raise UserError(
+            f"Figures cannot be written to {folder}: {error.strerror or error}. "
+            "Name another folder with --to."
+        ) from None
+    return paths

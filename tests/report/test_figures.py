@@ -1,0 +1,233 @@
+"""What is drawn is what the records say: axes are read back and compared with sums by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import AxesImage
+
+from clbench.errors import UserError
+from clbench.report import tables
+from clbench.report.figures import accuracy, capacity, matrix, memory, replay, style
+from clbench.report.figures.picture import Picture
+
+Record = dict[str, Any]
+Make = Callable[..., Record]
+
+
+def drawn(module: Any, records: list[Record]) -> Picture:
+    """The figure of records that are all of one benchmark."""
+    (table,) = tables(records)
+    with style.styled():
+        picture: Picture = module.draw(table)
+        picture.figure.canvas.draw()
+    return picture
+
+
+def lines_of(ax: Any) -> list[list[tuple[float, float]]]:
+    """The points of every line of an axes, in the order they were drawn."""
+    return [[(float(x), float(y)) for x, y in line.get_xydata()] for line in ax.lines]
+
+
+def legend_of(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def three(record: Make, seed: int, shift: float = 0.0, method: str = "ewc") -> Record:
+    """Three tasks; R is lower triangular but for one task ahead."""
+    R = [
+        [90.0 + shift, 50.0, None],
+        [80.0 + shift, 92.0, 40.0],
+        [70.0 + shift, 82.0, 94.0],
+    ]
+    return record(method, seed, R=R, tasks=3, done=3, R0=[10.0, 10.0, 10.0])
+
+
+def test_accuracy_is_the_mean_over_seeds_from_the_task_on(record: Make) -> None:
+    figure = drawn(accuracy, [three(record, 0), three(record, 1, shift=2.0)]).figure
+    first, second, third, mean = lines_of(figure.axes[0])
+    assert first == [(1, 91), (2, 81), (3, 71)]
+    assert second == [(2, 92), (3, 82)]  # the 50 of before it was learned is not shown
+    assert third == [(3, 94)]
+    assert mean == [(1, 91), (2, 86.5), (3, pytest.approx((71 + 82 + 94) / 3))]
+    (band, *_) = figure.axes[0].collections
+    top = band.get_paths()[0].vertices[:, 1].max()
+    assert top == pytest.approx(91 + np.sqrt(2))  # the sample standard deviation of 90 and 92
+    assert legend_of(figure) == ["task 1", "task 2", "task 3", "mean of the tasks so far"]
+
+
+def test_methods_have_a_panel_each_and_what_may_not_be_averaged_stays_apart(record: Make) -> None:
+    other = three(record, 0)
+    other["spec"]["protocol"]["epochs"] = 4
+    other["labels"]["protocol"] = "epochs=4"
+    other["id"] = "0" * 12
+    figure = drawn(accuracy, [three(record, 0), other, three(record, 0, method="agem")]).figure
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["ewc", "agem", "ewc (epochs=4)"]
+
+
+def test_joint_training_has_only_its_last_row(grid: list[Record]) -> None:
+    figure = drawn(accuracy, grid).figure
+    joint = next(ax for ax in figure.axes if ax.get_title() == "joint")
+    assert lines_of(joint) == [[(2, 96)], [(2, 85)], [(2, 90.5)]]
+
+
+def test_many_tasks_are_told_apart_by_shades_with_a_bar(record: Make) -> None:
+    n = 12
+    R = [[80.0 + i if i <= k else None for i in range(n)] for k in range(n)]
+    figure = drawn(accuracy, [record(R=R, tasks=n, done=n, R0=[1.0] * n)]).figure
+    panel, bar = figure.axes
+    assert bar.get_ylabel() == "task"
+    lightness = [sum(to_rgb(line.get_color())) for line in panel.lines[:n]]
+    assert lightness == sorted(lightness)
+    assert legend_of(figure) == ["mean of the tasks so far"]
+
+
+def test_the_heat_map_is_r_with_numbers_and_gaps(record: Make) -> None:
+    figure = drawn(matrix, [three(record, 0), three(record, 1, shift=2.0)]).figure
+    ax = figure.axes[0]
+    (image,) = [child for child in ax.get_children() if isinstance(child, AxesImage)]
+    shown = image.get_array().filled(np.nan)
+    expected = [[91, 50, np.nan], [81, 92, 40], [71, 82, 94]]
+    np.testing.assert_allclose(shown, expected)
+    places = {text.get_position(): text.get_text() for text in ax.texts}
+    assert places[(1, 3)] == "71.0"  # task 1 after task 3
+    assert len(places) == 8  # the gap has no number
+    assert image.get_clim() == (40, 100)
+    assert len(ax.patches) == 3  # frames of the diagonal
+
+
+def test_large_heat_maps_have_no_numbers(record: Make) -> None:
+    n = 13
+    R = [[80.0 if i <= k else None for i in range(n)] for k in range(n)]
+    figure = drawn(matrix, [record(R=R, tasks=n, done=n, R0=[1.0] * n)]).figure
+    assert not figure.axes[0].texts
+
+
+def test_the_pareto_front_holds_who_is_not_beaten_and_no_reference(record: Make) -> None:
+    def point(method: str, mb: float, acc: float, **more: Any) -> Record:
+        return record(method, 0, (acc, acc), memory__architecture=mb * 1e6, **more)
+
+    records = [
+        point("ewc", 1, 80),
+        point("agem", 1.5, 85, memory__replay=500_000),  # 2 MB in all
+        point("pnn", 3, 84),  # beaten by agem
+        point("hat", 3, 90, family="structure"),
+        point("gem", 4, 90, family="memory"),  # as good as hat, but larger
+        point("joint", 0.5, 99, R=[[None, None], [99.0, 99.0]]),  # a reference
+    ]
+    figure = drawn(memory, records).figure
+    (front,) = memory.pareto_fronts(tables(records)[0].cells)
+    assert front == [(1, 80), (2, 85), (3, 90)]
+    ax = figure.axes[0]
+    assert lines_of(ax)[-1] == [(1, 80), (2, 85), (3, 90), (ax.get_xlim()[1], 90)]
+    points = [line[0] for line in lines_of(ax)[:-1] if len(line) == 1]
+    assert sorted(points) == [(0.5, 99), (1, 80), (2, 85), (3, 84), (3, 90), (4, 90)]
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    assert all(left < x < right and low < y < high for x, y in points)
+    assert legend_of(figure)[-1] == "Pareto front"
+
+
+def test_runs_under_another_protocol_have_a_front_of_their_own(record: Make) -> None:
+    other = record("agem", 0, (99.0, 99.0), spec__protocol__epochs=4, labels__protocol="epochs=4")
+    records = [record("ewc", 0, (80.0, 80.0)), other]
+    picture = drawn(memory, records)
+    assert memory.pareto_fronts(tables(records)[0].cells) == [[(1.08, 80)], [(1.08, 99)]]
+    assert "have fronts of their own" in picture.text()
+
+
+def sized(record: Make, method: str, size: int, seed: int, acc: float) -> Record:
+    label = f"{method}[per_class={size}]" if size != 13 else method
+    params = {"per_class": size}
+    return record(label, seed, (acc, acc), family="memory", spec__method__params=params)
+
+
+def test_replay_sizes_are_lines_of_acc_and_bwt(record: Make) -> None:
+    records = [
+        sized(record, "agem", 1, 0, 80.0),
+        sized(record, "agem", 1, 1, 82.0),
+        sized(record, "agem", 13, 0, 90.0),
+        sized(record, "agem", 13, 1, 90.0),
+        sized(record, "er-res", 5, 0, 85.0),
+        record("ewc", 0),  # keeps nothing
+    ]
+    picture = drawn(replay, records)
+    left, right = picture.figure.axes
+    series = [line for line in lines_of(left) if line]
+    assert [(1, 81), (13, 90)] in series
+    assert [(5, 85)] in series
+    assert [(1, -14), (13, -5)] in lines_of(right)  # against the 95 of when it was learned
+    assert legend_of(picture.figure) == ["agem", "er-res"]
+    assert [int(t) for t in left.get_xticks()] == [1, 5, 13]
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("agem[per_class=3]", "agem"),
+        ("agem[per_class=3,reference_batch=5]", "agem[reference_batch=5]"),
+        ("agem[reference_batch=5,per_class=3] (lr=1)", "agem[reference_batch=5] (lr=1)"),
+        ("agem (lr=1)", "agem (lr=1)"),
+        ("agem (per_class=3)", "agem"),
+    ],
+)
+def test_a_line_of_sizes_is_named_without_the_size(label: str, name: str) -> None:
+    assert replay.without_size(label) == name
+
+
+def test_capacity_is_a_line_per_layer(record: Make) -> None:
+    def hat(seed: int, first: float) -> Record:
+        diagnostics = [{"used_capacity": [first, 30.0]}, {"used_capacity": [60.0, 70.0]}]
+        return record("hat", seed, diagnostics=diagnostics, family="structure")
+
+    figure = drawn(capacity, [hat(0, 20.0), hat(1, 40.0), record("ewc", 0)]).figure
+    (ax,) = figure.axes
+    assert lines_of(ax) == [[(1, 30), (2, 60)], [(1, 30), (2, 70)]]
+    assert legend_of(figure) == ["layer 1", "layer 2"]
+
+
+def test_capacity_that_is_no_number_is_not_drawn(record: Make) -> None:
+    broken = [{"used_capacity": [float("nan")]}, {"used_capacity": [60.0]}]
+    with pytest.raises(UserError, match="hat,packnet makes some"):
+        drawn(capacity, [record("hat", 0, diagnostics=broken)])
+
+
+@pytest.mark.parametrize("name", ["a_$x^2$_b%", "_hidden", r"$\frac{1}$", "中文", "tab\tand\nline"])
+def test_names_are_literal(record: Make, name: str) -> None:
+    figure = drawn(memory, [record(name, 0), record("ewc", 0)]).figure
+    shown = {"中文": "[U+4E2D][U+6587]", "tab\tand\nline": "tab and line"}.get(name, name)
+    assert shown in legend_of(figure)
+    assert all(not text.get_parse_math() for text in figure.legends[0].get_texts())
+
+
+def test_long_names_lose_their_middle_and_stay_apart(record: Make) -> None:
+    long = [f"mine[{'x' * 300}={end}]" for end in ("1", "2")] + ["y" * 100 + "a" + "y" * 100]
+    long.append("y" * 100 + "b" + "y" * 100)
+    picture = drawn(memory, [record(name, 0, family="memory") for name in long])
+    shown = legend_of(picture.figure)
+    assert len(set(shown)) == 5
+    assert all(len(name) <= 50 for name in shown)
+    assert all(name in picture.text() for name in long)  # in full in the caption
+    drawn(accuracy, [three(record, 0, method=name) for name in long])
+
+
+def test_the_caption_says_what_seeds_protocol_runs_and_what_is_missing(grid: list[Record]) -> None:
+    failed = grid[0] | {"status": "failed", "R": [], "id": "f" * 12}
+    failed["spec"] = grid[0]["spec"] | {"seed": 7}
+    said = " ".join(drawn(accuracy, [*grid, failed]).text().split())
+    assert said.startswith("Two Tasks (two-tasks). Test accuracy (%) on each task")
+    assert "mean and sample standard deviation over 2 seeds (0, 1)" in said
+    assert "Protocol: lr=0.05" in said
+    assert "finetune: 1 of 3 seeds failed (seed 7)." in said
+    assert all(record["id"] in said for record in grid)
+
+
+def test_looks_differ_without_colour() -> None:
+    for n in (5, 7):
+        looks = [style.look(i, n) for i in range(n)]
+        assert len({look["marker"] for look in looks}) == n
+        assert len({look["color"] for look in looks}) == n
+    everything = {(look["color"], look["marker"]) for look in map(style.look, range(24))}
+    assert len(everything) == 24

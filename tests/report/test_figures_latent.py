@@ -1,0 +1,216 @@
+"""The t-SNE figure: latents of the network as it was trained, and no training."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clbench.errors import UserError
+from clbench.grid import cell_of
+from clbench.networks.acl import ACLNet
+from clbench.report import tables
+from clbench.report.figures import checkpoints, latent, style
+from clbench.report.figures.checkpoints import Source, spaces
+from clbench.report.runs import read
+from clbench.runner import build, run
+from clbench.store import Store
+
+METHODS = ("acl", "acl[discriminator=false]")
+
+
+@pytest.fixture
+def made(cell: Callable[..., Any], place: Any, tiny: Path) -> tuple[list[Any], Source]:
+    """ACL with and without D on three small tasks, one epoch each, and where they are."""
+    records = [run(cell(method, epochs=1), place) for method in METHODS]
+    return records, Source(place.out, place.data_root, (tiny,))
+
+
+def picture(records: list[Any], source: Source) -> Any:
+    (table,) = tables(records)
+    with style.styled():
+        made = latent.draw(table, source)
+        made.figure.canvas.draw()
+    return made
+
+
+def test_latents_are_those_of_the_trained_network(
+    made: tuple[list[Any], Source], make_stream: Callable[..., Any]
+) -> None:
+    (record, _), source = made
+    found = spaces(read([record])[0][0], source)
+    # independently: a network made by hand from the weights in the file, on the stream's own data
+    state = torch.load(source.out / "checkpoints" / f"{record['id']}.pt", weights_only=True)
+    stream = make_stream(3)
+    network = build(cell_of(record, source.files), stream).model
+    assert isinstance(network, ACLNet)
+    network.load_state_dict(state["state"]["model"])
+    network.eval()
+    last = stream.tasks[2].test
+    with torch.no_grad():
+        z_s, z_p = network.latents(last.inputs(), 2)
+    np.testing.assert_array_equal(found.last.shared, z_s.numpy())
+    np.testing.assert_array_equal(found.last.private, z_p.numpy())
+    assert found.last.labels.tolist() == (last.labels + 4).tolist()  # task 3 has classes 4 and 5
+    assert found.first.labels.tolist() == [1] * 40 + [2] * 40 + [3] * 40
+    with torch.no_grad():
+        z_p = network.private[1](stream.tasks[1].test.inputs())
+    np.testing.assert_array_equal(found.first.private[40:80], z_p.numpy())
+    np.testing.assert_array_equal(found.first.shared[80:], found.last.shared)
+    assert float(np.ptp(found.last.private)) > 0
+
+
+def test_a_row_with_d_and_a_row_without(made: tuple[list[Any], Source]) -> None:
+    records, source = made
+    drawn = picture(records, source)
+    axes = drawn.figure.axes
+    assert [ax.get_ylabel() for ax in axes[::4]] == ["with D", "without D"]
+    assert [ax.get_title() for ax in axes[:4]] == ["S", "P", "S", "P"]
+    assert [len(line.get_xdata()) for line in axes[1].lines] == [20, 20]  # two classes
+    assert [len(line.get_xdata()) for line in axes[3].lines] == [40, 40, 40]  # three tasks
+    keys = [[t.get_text() for t in legend.get_texts()] for legend in drawn.figure.legends]
+    assert keys == [["class 4", "class 5"], ["task 1", "task 2", "task 3"]]
+    for words in ("At most 1,000 samples", "acl, seed 0", "without D is acl[discriminator=false]"):
+        assert words in " ".join(drawn.text().split())
+
+
+def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], Source]) -> None:
+    records, source = made
+    axes = picture(records[:1], source).figure.axes
+    found = spaces(read(records[:1])[0][0], source)
+    embedded = latent.embed(found.first.private)
+    assert embedded is not None
+    for line, task in zip(axes[3].lines, (1, 2, 3), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), embedded[found.first.labels == task])
+
+
+def test_more_samples_than_the_cap_are_drawn_at_random_and_alike(
+    made: tuple[list[Any], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (record, _), source = made
+    (one,), _ = read([record])
+    whole = spaces(one, source)
+    monkeypatch.setattr(checkpoints, "SAMPLES", 30)
+    capped, again = spaces(one, source), spaces(one, source)
+    assert len(capped.last.labels) == 30
+    assert np.bincount(capped.first.labels).tolist() == [0, 10, 10, 10]
+    np.testing.assert_array_equal(capped.first.private, again.first.private)
+    rows = {row.tobytes() for row in whole.last.private}
+    assert all(row.tobytes() in rows for row in capped.last.private)
+
+
+def test_a_dead_s_is_called_constant_and_one_that_is_off_not_there(
+    cell: Callable[..., Any], place: Any, tiny: Path
+) -> None:
+    source = Source(place.out, place.data_root, (tiny,))
+    dead = run(cell("acl", epochs=1), place)
+    path = Store(place.out).checkpoint_path(dead["id"])
+    content = torch.load(path, weights_only=True)
+    for name, weights in content["state"]["model"].items():
+        if name.startswith("shared."):
+            weights.zero_()
+    torch.save(content, path)
+    off = run(cell("acl[shared=false]", epochs=1), place)
+    axes = picture([dead, off], source).figure.axes
+    words = [[text.get_text() for text in ax.texts] for ax in axes]
+    assert words == [["constant"], [], ["constant"], [], ["not there"], [], ["not there"], []]
+
+
+def test_a_latent_of_width_one_and_few_samples_can_be_embedded() -> None:
+    z = np.arange(12, dtype=np.float32).reshape(12, 1)
+    found = latent.embed(z)
+    assert found is not None
+    assert found.shape == (12, 2)
+    assert np.isfinite(found).all()
+    assert latent.embed(np.ones((12, 5), np.float32)) is None
+
+
+def test_nothing_is_trained_and_nothing_changed(
+    made: tuple[list[Any], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clbench.training import Strategy
+
+    def fail(*args: Any) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(Strategy, "learn", fail)
+    records, source = made
+    files = sorted((source.out / "checkpoints").iterdir())
+    before = [path.read_bytes() for path in files]
+    picture(records, source)
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_the_command_gives_the_same_bytes_twice(
+    made: tuple[list[Any], Source], clbench: Callable[..., Any], tiny: Path, tmp_path: Path
+) -> None:
+    _, source = made
+    for folder in ("a", "b"):
+        said = clbench(
+            "figure", "latent", "--out", str(source.out), "--to", str(tmp_path / folder),
+            "--methods", ",".join(METHODS), "--benchmarks", str(tiny),
+        )  # fmt: skip
+        assert said.code == 0, said.err
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_row_without_checkpoint_is_said_and_none_at_all_is_an_error(
+    made: tuple[list[Any], Source],
+) -> None:
+    records, source = made
+    Store(source.out).checkpoint_path(records[1]["id"]).unlink()
+    said = " ".join(picture(records, source).text().split())
+    assert "Without a checkpoint, and so not drawn: acl[discriminator=false]." in said
+    Store(source.out).checkpoint_path(records[0]["id"]).unlink()
+    with pytest.raises(UserError, match=r"needs checkpoints, and .* has none of acl on tiny"):
+        picture(records, source)
+
+
+def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Source]) -> None:
+    records, source = made
+    path = Store(source.out).checkpoint_path(records[0]["id"])
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match=rf"{path.name} cannot be read .*trains the run again"):
+        picture(records, source)
+
+
+def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Source]) -> None:
+    records, source = made
+    mine, other = (Store(source.out).checkpoint_path(record["id"]) for record in records)
+    mine.write_bytes(other.read_bytes())
+    with pytest.raises(UserError, match="is not the checkpoint of the record beside it"):
+        picture(records, source)
+
+
+def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Source]) -> None:
+    (record, _), source = made
+    record["spec"]["method"]["version"] += 1
+    Store(source.out).write(record)
+    with pytest.raises(UserError, match=r"another version .* --rerun stale"):
+        picture([record], source)
+
+
+def test_a_benchmark_of_ones_own_must_be_named_by_its_file(
+    made: tuple[list[Any], Source],
+) -> None:
+    records, source = made
+    with pytest.raises(UserError, match=r"The benchmark 'tiny' is not installed.*--benchmarks \./"):
+        picture(records, Source(source.out, source.data_root))
+
+
+def test_other_data_is_refused(cell: Callable[..., Any], place: Any) -> None:
+    from clbench.store import Place
+
+    here = Place(place.out, Path("nowhere"))
+    record = run(cell("acl", benchmark="split-mnist-5k", epochs=1), here)
+    record["data"]["mnist-5k"]["sha256"] = "0" * 64
+    path = Store(place.out).checkpoint_path(record["id"])
+    content = torch.load(path, weights_only=True)
+    torch.save(content | {"record": json.dumps(record)}, path)
+    Store(place.out).write(record)
+    with pytest.raises(UserError, match=r"mnist-5k in .* is not the data that run .* trained on"):
+        picture([record], Source(place.out, here.data_root))
