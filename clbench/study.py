@@ -13,6 +13,7 @@ from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid
+from clbench.report.figures import KINDS
 from clbench.spec import PROTOCOL_FIELDS, Cell
 
 BUDGETS = ("paper", "small")
@@ -101,6 +102,8 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
             raise UserError(f"{where}: each [[grid]] has `methods` and `benchmarks`, nothing else.")
         if not all(isinstance(value, str) for value in block.values()):
             raise UserError(f"{where}: `methods` and `benchmarks` are texts, as for clbench run.")
+    if content.get("figure", "") not in ("", *KINDS):
+        raise unknown(f"figure in {where}:", content["figure"], KINDS)
     small = dict(content.get("small", {}))
     seeds = small.pop("seeds", 1)
     if min(content.get("seeds", 1), seeds if isinstance(seeds, int) else 0) < 1:

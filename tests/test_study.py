@@ -67,6 +67,7 @@ def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
         ('title = "x"\nseeds = "3"', "seeds must be a whole number"),
         ('title = "x"\n[[grid]]\nmethods = "ewc"', "`methods` and `benchmarks`"),
         (OWN.replace("seeds = 2", "seeds = 0"), "at least 1"),
+        (OWN.replace("columns", 'figure = "matrixx"\ncolumns'), "Did you mean 'matrix'"),
         (OWN.replace("epochs = 1", "epoch = 1"), "Did you mean 'epochs'"),
         (OWN.replace("epochs = 1", 'epochs = "many"'), "small.epochs"),
     ],
@@ -89,7 +90,7 @@ def test_a_study_of_ones_own_trains_and_reports(
     clbench: Callable[..., Any], tiny: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(OWN.replace("BENCHMARK", str(tiny)))
+    path.write_text('figure = "matrix"\n' + OWN.replace("BENCHMARK", str(tiny)))
     out = tmp_path / "out"
     command = ("study", str(path), "--budget", "small", "--out", str(out))
     plan = clbench(*command, "--dry-run")
@@ -100,6 +101,9 @@ def test_a_study_of_ones_own_trains_and_reports(
     assert "Study mine, budget small: 1 seed, epochs=1" in result.out
     assert "forgetting %" in result.out
     assert "vs paper" in result.out
+    assert {path.suffix for path in (out / "studies" / "mine").glob("figure-matrix-*")} == {
+        ".pdf", ".svg", ".png", ".txt"
+    }  # fmt: skip
     [table] = (out / "studies" / "mine").glob("*.json")
     assert {row["method"] for row in json.loads(table.read_text())["rows"]} == {"finetune", "ewc"}
     assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out

@@ -9,7 +9,7 @@ from tabulate import tabulate
 from clbench import data
 from clbench.cli.options import training_options
 from clbench.cli.run import carry_out
-from clbench.store import Place
+from clbench.store import Place, Store
 from clbench.study import BUDGETS, load, shipped
 
 
@@ -59,4 +59,20 @@ def command(
         "vs_paper": True,
         "note": study.note(budget),
     }
-    carry_out(cells, place, workers, rerun, dry_run, layout, f"studies/{study.name}")
+    folder = f"studies/{study.name}"
+    carry_out(cells, place, workers, rerun, dry_run, layout, folder)
+    if study.figure and not dry_run:
+        for path in _draw(study.figure, {cell.id for cell in cells}, place, place.out / folder):
+            click.echo(f"wrote {path}")
+
+
+def _draw(kind: str, ids: set[str], place: Place, folder: Path) -> list[Path]:
+    """The figure of the study's own runs."""
+    from clbench.report.figures import FORMATS
+    from clbench.report.figures.checkpoints import Source
+    from clbench.report.figures.write import write
+    from clbench.report.table import tables
+
+    records = [record for record in Store(place.out).records()[0] if record["id"] in ids]
+    options = {"source": Source(place.out, place.data_root)} if kind == "latent" else {}
+    return write(kind, tables(records), folder, FORMATS, **options)[0]
