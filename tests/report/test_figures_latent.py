@@ -128,6 +128,15 @@ def test_a_latent_of_width_one_and_few_samples_can_be_embedded() -> None:
     assert latent.embed(np.ones((12, 5), np.float32)) is None
 
 
+def test_the_embedding_does_not_depend_on_what_was_drawn_before() -> None:
+    z = np.random.default_rng(0).normal(size=(60, 20)).astype(np.float32)
+    found = []
+    for seed in (1, 2):
+        np.random.seed(seed)
+        found.append(latent.embed(z))
+    np.testing.assert_array_equal(*found)
+
+
 def test_nothing_is_trained_and_nothing_changed(
     made: tuple[list[Any], Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
