@@ -93,7 +93,7 @@ def ready(
                 if not Path(f"{name}.py").exists():
                     assert clbench(f"new method {name}").code == 0
             if word.endswith(".toml"):
-                assert Path(word).exists() or Path(word).write_text("seeds = 2\n")
+                assert Path(word).exists() or Path(word).write_text(FILES[words[0]])
         if words[0] == "run":
             words.append("--dry-run")
         if words[:2] == ["figure", "latent"]:
@@ -106,6 +106,12 @@ def ready(
 
     return go
 
+
+# what a TOML file in an example holds
+FILES = {
+    "run": "seeds = 2\n",
+    "study": 'title = "Mine"\n[[grid]]\nmethods = "ewc"\nbenchmarks = "split-mnist-5k"\n',
+}
 
 # each once, whether in the README, in a help text or in both
 LINES = list(dict.fromkeys([*readme_commands(), *(e for h in HELP.values() for e in examples(h))]))
