@@ -72,7 +72,7 @@ def test_a_record_has_every_key_of_the_schema(cell: Callable[..., Any], place: A
     assert len(record["R0"]) == len(record["valid"]) == 3
     assert [e["task"] for e in record["curve"]] == [1, 1, 2, 2, 3, 3]
     assert record["curve"][0].keys() == {
-        "task", "epoch", "lr", "loss", "valid_loss", "valid_accuracy", "seconds",
+        "task", "epoch", "lr", "loss", "valid_loss", "valid_accuracy", "samples", "seconds",
     }  # fmt: skip
     assert record["memory"]["architecture"] == 4 * ((36 + 1) * 256 + 257 * 256 + 3 * 257 * 2)
     assert record["memory"]["auxiliary"] == 2 * record["memory"]["architecture"]
