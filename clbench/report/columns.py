@@ -60,10 +60,10 @@ _ALL = (
     Column(
         "intransigence",
         "I_T pp",
-        "I_T: accuracy on task T of joint training (method joint, same protocol and seed) minus R[T,T], "
-        "in percentage points; 1 pp is a fraction of 0.01.",
-        r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ of "
-        r"joint training (method joint, same protocol and seed).",
+        "I_T: accuracy on task T of joint training (method joint, same protocol and seed) minus "
+        "R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
+        r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ "
+        r"of joint training (method joint, same protocol and seed).",
         best=-1,
     ),
     Column(
