@@ -13,6 +13,7 @@ from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid
+from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS
 from clbench.spec import PROTOCOL_FIELDS, Cell
 
@@ -34,6 +35,8 @@ class Study:
 
     def budget(self, name: str) -> tuple[int, dict[str, Any]]:
         """How many seeds, and what of the protocol is changed."""
+        if name == "small" and not self.small:
+            raise UserError(f"The study {self.name} declares no small budget, under [small].")
         changes = dict(self.small) if name == "small" else {}
         return changes.pop("seeds", self.seeds), changes
 
@@ -102,11 +105,15 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
             raise UserError(f"{where}: each [[grid]] has `methods` and `benchmarks`, nothing else.")
         if not all(isinstance(value, str) for value in block.values()):
             raise UserError(f"{where}: `methods` and `benchmarks` are texts, as for clbench run.")
+    for column in content.get("columns", ()):
+        if column not in COLUMNS:
+            raise unknown(f"column in {where}:", str(column), COLUMNS)
     if content.get("figure", "") not in ("", *KINDS):
         raise unknown(f"figure in {where}:", content["figure"], KINDS)
     small = dict(content.get("small", {}))
     seeds = small.pop("seeds", 1)
-    if min(content.get("seeds", 1), seeds if isinstance(seeds, int) else 0) < 1:
+    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
+    if min(content.get("seeds", 1), seeds if whole else 0) < 1:
         raise UserError(f"{where}: seeds must be a whole number of at least 1.")
     small = {
         key: _protocol(key, value, f"{where}: small.{key}") for key, value in small.items()

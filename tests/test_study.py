@@ -69,6 +69,8 @@ def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
         (OWN.replace("seeds = 2", "seeds = 0"), "at least 1"),
         (OWN.replace("columns", 'figure = "matrixx"\ncolumns'), "Did you mean 'matrix'"),
         (OWN.replace("epochs = 1", "epoch = 1"), "Did you mean 'epochs'"),
+        (OWN.replace('"forgetting"', '"forgeting"'), "Did you mean 'forgetting'"),
+        (OWN.replace("seeds = 1", "seeds = true"), "at least 1"),
         (OWN.replace("epochs = 1", 'epochs = "many"'), "small.epochs"),
     ],
 )
@@ -77,6 +79,13 @@ def test_mistakes_in_a_file_are_sentences(text: str, sentence: str, tmp_path: Pa
     path.write_text(text)
     with pytest.raises(UserError, match=sentence):
         load(str(path))
+
+
+def test_a_study_without_a_small_budget_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN.partition("[small]")[0].replace("BENCHMARK", "split-mnist-5k"))
+    with pytest.raises(UserError, match="declares no small budget"):
+        load(str(path)).cells("small")
 
 
 def test_an_unknown_study_is_a_sentence() -> None:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 from tabulate import tabulate
@@ -11,7 +13,14 @@ from tabulate import tabulate
 from clbench.cli.options import json_option, out_option
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
-from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare
+from clbench.report.compare import (
+    Comparison,
+    Key,
+    against_paper,
+    by_seed,
+    compare,
+    unpaired,
+)
 from clbench.report.paper import Published, document, published_run
 from clbench.report.runs import Run, read
 from clbench.store import Store
@@ -42,14 +51,16 @@ Examples:
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
     """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
 
-    Runs are paired by seed. The exit code is 1 if B is worse somewhere.
+    Runs are paired by seed. The exit code is 1 if B is worse somewhere, or if it is a folder that
+    lacks a result of A's.
     """
     if not 0 < alpha < 1:
         raise UserError(f"--alpha {alpha:g}: give a number between 0 and 1.")
+    missing: list[str] = []
     if "paper" in (a, b):
         lines = _with_paper(a, b, out, column, alpha)
     else:
-        folders = [Path(side).is_dir() for side in (a, b)]
+        folders = [_is_folder(side, out) for side in (a, b)]
         if folders[0] != folders[1]:
             side = b if folders[0] else a
             raise UserError(
@@ -59,21 +70,41 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         key = "method" if folders[0] else "protocol"
         sides = [by_seed(_runs(side, out), key, side) for side in (a, b)]
         lines = compare(sides[0], sides[1], column, alpha)
+        missing = unpaired(sides[0], sides[1])
+        for sentence in missing:
+            click.echo(f"warning: {sentence}", err=True)
     if not lines:
         raise UserError(
-            f"{a} and {b} have no finished run in common: same benchmark, protocol and seed."
+            f"{a} and {b} have no finished run in common that has {COLUMNS[column].heading}: same "
+            "benchmark, protocol, data and seed."
         )
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(line) for line in lines], indent=1))
+        click.echo(json.dumps([_plain(line) for line in lines], indent=1))
     else:
         click.echo(_text(lines, a, b, column, alpha))
-    if any(line.word == "worse" for line in lines):
+    if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
         sys.exit(1)
+
+
+def _plain(line: Comparison) -> dict[str, Any]:
+    """As JSON has it: no interval is null."""
+    values = dataclasses.asdict(line).items()
+    return {key: None if isinstance(v, float) and math.isnan(v) else v for key, v in values}
+
+
+def _is_folder(side: str, out: str) -> bool:
+    """Whether a side is a folder of records; a name that is also a method's must be told apart."""
+    if not Path(side).is_dir():
+        return False
+    records, _ = Store(Path(out)).records()
+    if "/" not in side and any(record["labels"].get("method") == side for record in records):
+        raise UserError(f"{side} is a method in {out} and a folder: write ./{side} for the folder.")
+    return True
 
 
 def _runs(side: str, out: str) -> list[Run]:
     """The runs of a folder, or those of a method in `out`."""
-    folder = Path(side).is_dir()
+    folder = _is_folder(side, out)
     records, problems = Store(Path(side if folder else out)).records()
     runs, unusable = read(records)
     for problem in [*problems, *unusable]:
@@ -87,11 +118,13 @@ def _runs(side: str, out: str) -> list[Run]:
 
 
 def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Comparison]:
+    if a == b:
+        raise UserError("The paper cannot be compared with itself: name a method or a folder.")
     if b == "paper":
         raise UserError(f"Put the paper first: clbench compare paper {a}.")
     if column != "acc":
         raise UserError(f"The paper can be compared by ACC only, not by {column}.")
-    usual = [run for run in _runs(b, out) if not run.protocol and not run.notes]
+    usual = [run for run in _runs(b, out) if not run.budget and not run.notes]
     rows: dict[Key, tuple[Published, int]] = {}
     for run in usual:
         row = published_run(run)
@@ -109,7 +142,7 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
             f"{line.a:.2f}",
             f"{line.b:.2f}",
             f"{line.difference:+.2f}",
-            f"{line.low:+.2f} to {line.high:+.2f}",
+            "" if math.isnan(line.low) else f"{line.low:+.2f} to {line.high:+.2f}",
             "" if line.p is None else f"{line.p:.3f}",
             line.word,
         ]
@@ -123,8 +156,7 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
     test = "Welch's test" if a == "paper" else "paired t-test over seeds"
     return (
         f"{COLUMNS[column].heading}: A = {a}, B = {b}\n\n{grid}\n\n"
-        f"p: {test}, Holm's correction over {len(lines)} "
-        f"{'line' if len(lines) == 1 else 'lines'}; better or worse if below {alpha:g}. "
-        "Interval: bootstrap over seeds.\n"
+        f"p: {test}, Holm's correction over all of them; better or worse if below {alpha:g}.\n"
+        "Interval: bootstrap over seeds; with a handful of seeds hardly more than their range.\n"
         "untested: fewer than two seeds, or no published standard deviation."
     )

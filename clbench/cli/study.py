@@ -75,4 +75,7 @@ def _draw(kind: str, ids: set[str], place: Place, folder: Path) -> list[Path]:
 
     records = [record for record in Store(place.out).records()[0] if record["id"] in ids]
     options = {"source": Source(place.out, place.data_root)} if kind == "latent" else {}
-    return write(kind, tables(records), folder, FORMATS, **options)[0]
+    paths, left_out = write(kind, tables(records), folder, FORMATS, **options)
+    for sentence in left_out:
+        click.echo(f"warning: {sentence}", err=True)
+    return paths

@@ -2,8 +2,8 @@
 
 For each pair of cells, with d_s the difference B - A of seed s:
 
-    mean of d, its 95 % interval by bootstrap over seeds, and the paired t-test of d = 0,
-    its p corrected over all pairs by Holm's rule
+    mean of d, its 95 % interval by bootstrap over seeds (with a handful of seeds hardly more than
+    their range), and the paired t-test of d = 0, its p corrected over all tests by Holm's rule
 
 A word is `better` or `worse` (of B) if the corrected p is below alpha, else `same`; `untested` if
 fewer than two seeds pair up. Against the paper, which has only means and standard deviations, the
@@ -66,13 +66,37 @@ def _labelled(run: Run) -> str:
     return f"{run.method} ({run.protocol})" if run.protocol else run.method
 
 
+def unpaired(a: dict[Key, dict[int, Run]], b: dict[Key, dict[int, Run]]) -> list[str]:
+    """A sentence for all that A has a result of and B has not, or has under another condition."""
+    sentences = []
+    for key in sorted(a):
+        name = " ".join(word for word in (key[1], "on", key[0]) if word)
+        gone = [str(seed) for seed in sorted(a[key].keys() - b.get(key, {}).keys())]
+        if gone:
+            sentences.append(f"B has no result of {name}, seed {', '.join(gone)}, which A has.")
+        for seed in sorted(a[key].keys() & b.get(key, {}).keys()):
+            if not _comparable(a[key][seed], b[key][seed]):
+                sentences.append(
+                    f"{name}, seed {seed}: left out, as data, protocol or version of the benchmark "
+                    "differ between A and B."
+                )
+    return sentences
+
+
+def _comparable(a: Run, b: Run) -> bool:
+    """By one method, all of the setting must be equal; by two, what does not belong to them."""
+    same = a.setting == b.setting if a.method == b.method else True
+    return same and a.condition == b.condition
+
+
 def compare(
     a: dict[Key, dict[int, Run]], b: dict[Key, dict[int, Run]], column: str, alpha: float
 ) -> list[Comparison]:
-    """All pairs that both sides have, in order."""
+    """All pairs that both sides have under one condition, in order."""
     lines = []
     for key in sorted(a.keys() & b.keys()):
-        seeds = sorted(a[key].keys() & b[key].keys())
+        both = sorted(a[key].keys() & b[key].keys())
+        seeds = [seed for seed in both if _comparable(a[key][seed], b[key][seed])]
         pairs = [(a[key][s].values[column], b[key][s].values[column]) for s in seeds]
         known = [(s, x, y) for s, (x, y) in zip(seeds, pairs, strict=True) if x == x and y == y]
         if not known:
@@ -98,22 +122,33 @@ def against_paper(
         measured = list(values.values())
         gaps = [value - row.acc for value in measured]
         p = _welch(measured, row.acc, row.acc_std, n)
-        lines.append(_line(key, list(values), [row.acc], measured, gaps, p))
+        error = (row.acc_std or 0.0) / n**0.5
+        lines.append(_line(key, list(values), [row.acc], measured, gaps, p, error))
     return _judged(lines, COLUMNS["acc"], alpha)
 
 
 def _line(
-    key: Key, seeds: list[int], a: list[float], b: list[float], gaps: list[float], p: float | None
+    key: Key,
+    seeds: list[int],
+    a: list[float],
+    b: list[float],
+    gaps: list[float],
+    p: float | None,
+    error: float = 0.0,
 ) -> Comparison:
-    low, high = interval(gaps)
+    low, high = interval(gaps, error)
     mean = statistics.fmean
     return Comparison(*key, tuple(seeds), mean(a), mean(b), mean(gaps), low, high, p, "")
 
 
-def interval(gaps: list[float]) -> tuple[float, float]:
-    """The 95 % percentile bootstrap of the mean; from a fixed seed, so it is always the same."""
-    draws = np.random.default_rng(0).integers(0, len(gaps), (RESAMPLES, len(gaps)))
-    means = np.asarray(gaps)[draws].mean(1)
+def interval(gaps: list[float], error: float = 0.0) -> tuple[float, float]:
+    """The 95 % percentile bootstrap of the mean, NaN for one seed; `error` is A's standard error,
+    where only that is known. From a fixed seed, so it is always the same."""
+    if len(gaps) < 2:
+        return math.nan, math.nan
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, len(gaps), (RESAMPLES, len(gaps)))
+    means = np.asarray(gaps)[draws].mean(1) - error * rng.standard_normal(RESAMPLES)
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
@@ -121,8 +156,8 @@ def _paired(gaps: list[float]) -> float | None:
     """p of the paired t-test; differences that are all equal leave no doubt."""
     if len(gaps) < 2:
         return None
-    if len(set(gaps)) == 1:
-        return 1.0 if gaps[0] == 0 else 0.0
+    if np.allclose(gaps, gaps[0], rtol=0, atol=1e-9):
+        return 1.0 if abs(gaps[0]) < 1e-9 else 0.0
     from scipy import stats
 
     return float(stats.ttest_1samp(gaps, 0.0).pvalue)

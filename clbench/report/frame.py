@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from clbench.errors import UserError
 from clbench.report.columns import COLUMNS
 from clbench.report.runs import read
 from clbench.report.table import tables
@@ -18,8 +19,10 @@ _RUN += ["family", "benchmark_title", "method_title", "zero_forgetting", "tasks"
 
 def load(path: str | Path = "results") -> pd.DataFrame:
     """The runs of an output folder, one a row; a file that is no record is warned of."""
+    if not Path(path).is_dir():
+        raise UserError(f"There is no folder {path}: name the --out of a `clbench run`.")
     records, problems = Store(Path(path)).records()
-    for problem in problems:
+    for problem in [*problems, *read(records)[1]]:
         warnings.warn(problem, stacklevel=2)
     return runs_frame(records)
 

@@ -118,8 +118,14 @@ def _index(benchmark: str) -> dict[tuple[int, str], Published]:
     for name in (*MAIN, "ablation", "replay"):
         for row in rows(name):
             if row.benchmark == benchmark:
-                label = make_grid(row.method, benchmark, [0], {})[0].labels["method"]
-                found.setdefault((row.tasks, label), row)
+                recipes = [row.method]
+                if row.table in MAIN and row.title == "ACL":  # each recipe is an ACL
+                    inside = row.method.removeprefix("acl").strip("[]")
+                    tail = f",{inside}" if inside else ""
+                    recipes += [f"acl[preset={preset}{tail}]" for preset in ("paper", "official")]
+                for method in recipes:
+                    label = make_grid(method, benchmark, [0], {})[0].labels["method"]
+                    found.setdefault((row.tasks, label), row)
     return found
 
 
@@ -144,7 +150,7 @@ def verdict(cell: Cell) -> Verdict | None:
     off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
     word = "matches" if off <= 1 else "above" if difference > 0 else "below"
     run = cell.head
-    if run.protocol:
+    if run.budget:
         word = "not comparable: other budget"
     elif run.notes:
         word = "not comparable: other data"

@@ -54,6 +54,12 @@ class Run:
         return self.status == "done" and not self.fault
 
     @property
+    def budget(self) -> str:
+        """What a user changed of the training protocol; threads and device are none of it."""
+        items = [item for item in self.protocol.split(",") if item]
+        return ",".join(i for i in items if not i.startswith(("threads=", "device=")))
+
+    @property
     def condition(self) -> str:
         """What runs must share to be compared with one another: all but the method and the seed.
 
@@ -85,7 +91,7 @@ def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
     for record in records:
         try:
             runs.append(_run(record))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             name = clean(str(record.get("id", "?")))
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             problems.append(f"Record {name} is left out: {what}.")
@@ -206,7 +212,9 @@ def _rate(curve: list[dict[str, float]], seconds: list[float]) -> float:
 
 
 def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
+    """NaN for what is not there or not finite."""
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else math.nan
 
 
 def _with_intransigence(runs: list[Run]) -> list[Run]:

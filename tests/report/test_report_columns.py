@@ -39,3 +39,18 @@ def test_a_notebook_loads_the_runs_of_a_folder(record, tmp_path):
     with pytest.warns(UserWarning, match=r"broken\.json"):
         frame = clbench.load(tmp_path)
     assert frame[["method", "seed", "acc"]].values.tolist() == [["ewc", 0, 85.0], ["ewc", 1, 85.0]]
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
+    import clbench
+
+    with pytest.raises(clbench.UserError, match="There is no folder"):
+        clbench.load(tmp_path / "nowhere")
+
+
+def test_a_number_that_no_float_holds_is_no_number(record):
+    huge = record(memory={"architecture": 10**400, "replay": 0, "auxiliary": 0})
+    odd = record(seed=1, memory={"architecture": math.inf, "replay": 0, "auxiliary": 0})
+    runs, problems = read([huge, odd])
+    assert len(problems) == 1
+    assert [math.isnan(run.values["arch"]) for run in runs] == [True]

@@ -1,13 +1,21 @@
 """Comparisons: statistics by hand, pairing by seed, and what each side may be."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from scipy import stats
 
 from clbench.errors import UserError
-from clbench.report.compare import against_paper, by_seed, compare, holm, interval
+from clbench.report.compare import (
+    against_paper,
+    by_seed,
+    compare,
+    holm,
+    interval,
+    unpaired,
+)
 from clbench.report.paper import Published
 from clbench.report.runs import read
 
@@ -64,7 +72,7 @@ def test_holms_correction_by_hand() -> None:
 
 
 def test_the_interval_is_that_of_resampled_means() -> None:
-    assert interval([2.0]) == (2.0, 2.0)
+    assert all(math.isnan(end) for end in interval([2.0]))
     low, high = interval([0.0, 1.0])  # means 0, 1/2, 1 with chances 1/4, 1/2, 1/4
     assert (low, high) == (0.0, 1.0)
     assert interval([1.0, 5.0, 2.0]) == interval([1.0, 5.0, 2.0])
@@ -78,6 +86,19 @@ def test_the_paper_is_tested_by_welch(record) -> None:
     expected = stats.ttest_ind([90.0, 92.0, 91.0], theirs, equal_var=False).pvalue
     assert line.p == pytest.approx(expected)
     assert (line.a, line.b, line.word) == (88.0, 91.0, "better")
+
+
+def test_pairs_of_another_condition_or_without_a_partner_are_named(record) -> None:
+    def of(**changes):
+        return by_seed(read([record("ewc", **changes)])[0], "method", "A")
+
+    here = of()
+    for changes in ({"data": {"mnist-5k": {"sha256": "cd" * 32, "note": ""}}},
+                    {"spec__protocol": {"lr": 0.5}}):  # fmt: skip
+        assert compare(here, of(**changes), "acc", 0.05) == []
+        assert "left out, as data, protocol or version" in unpaired(here, of(**changes))[0]
+    assert unpaired(here, {}) == ["B has no result of ewc on two-tasks, seed 0, which A has."]
+    assert unpaired(here, of()) == []
 
 
 def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
@@ -116,6 +137,24 @@ def test_a_regression_in_one_of_two_folders_is_exit_code_1(clbench, folders) -> 
     assert {line["what"]: line["word"] for line in found} == {"agem": "better", "ewc": "same"}
 
 
+def test_a_result_that_is_gone_is_exit_code_1(clbench, folders) -> None:
+    old, _ = folders
+    next((old / "records").iterdir()).unlink()
+    result = clbench("compare", str(folders[1]), str(old))
+    assert result.code == 1
+    assert "B has no result of" in result.err
+
+
+def test_a_folder_with_the_name_of_a_method_must_be_told_apart(
+    clbench, folders, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ewc").mkdir()
+    result = clbench("compare", "ewc", "agem", "--out", str(folders[0]))
+    assert result.code == 2
+    assert "write ./ewc for the folder" in result.err
+
+
 def test_two_methods_of_one_folder(clbench, folders) -> None:
     result = clbench("compare", "agem", "ewc", "--out", str(folders[1]))
     assert result.code == 0
@@ -129,6 +168,7 @@ def test_two_methods_of_one_folder(clbench, folders) -> None:
         (("ewcc", "agem"), "Unknown method in the records of"),
         (("ewc", "OLD"), "is not a folder of records"),
         (("ewc", "paper"), "Put the paper first"),
+        (("paper", "paper"), "cannot be compared with itself"),
         (("paper", "ewc"), "no finished run in common"),
         (("paper", "ewc", "--column", "bwt"), "by ACC only"),
         (("ewc", "agem", "--alpha", "2"), "between 0 and 1"),

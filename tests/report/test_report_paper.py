@@ -52,7 +52,7 @@ def test_megabytes_are_four_bytes_a_parameter_but_where_the_paper_contradicts_it
 @pytest.mark.parametrize(
     ("table", "method", "images"),
     [
-        ("split-miniimagenet", "acl", 100),
+        ("split-miniimagenet", "acl[per_class=1]", 100),
         ("split-miniimagenet", "agem", 1300),
         ("split-cifar100", "er-res", 1300),
         ("permuted-mnist", "vcl-c", 2000),
@@ -67,7 +67,7 @@ def test_replay_buffers_are_four_bytes_a_pixel(table: str, method: str, images: 
 
 
 def test_tables_that_repeat_a_number_agree() -> None:
-    acl = next(row for row in rows("split-miniimagenet") if row.method == "acl")
+    acl = next(row for row in rows("split-miniimagenet") if row.title == "ACL")
     last = rows("ablation")[-1]
     assert (acl.acc, acl.acc_std, acl.bwt) == (last.acc, last.acc_std, last.bwt)
     replay = {row.method: row for row in rows("replay")}
@@ -154,6 +154,20 @@ def test_what_cannot_be_compared_says_why(record, changes, word) -> None:
     found = verdict(cell_of(measured(record, "ewc", [95.78], **changes)))
     assert found is not None
     assert found.text() == word
+
+
+def test_threads_and_device_are_no_other_budget(record) -> None:
+    records = measured(record, "ewc", [95.78], labels__protocol="threads=2,device=cuda")
+    found = verdict(cell_of(records))
+    assert found is not None
+    assert found.word == "matches"
+
+
+def test_every_recipe_of_acl_stands_beside_the_papers(record) -> None:
+    for method in ("acl", "acl[preset=paper]", "acl[preset=official]"):
+        found = verdict(cell_of(measured(record, method, [99.76])))
+        assert found is not None
+        assert found.row.title == "ACL"
 
 
 def test_other_streams_and_methods_have_no_published_row(record) -> None:
