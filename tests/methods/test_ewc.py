@@ -11,7 +11,8 @@ from torch import nn
 from clbench.memory import of_model
 from clbench.methods.ewc import EWC, EWCPlugin
 from clbench.stream import Stream
-from clbench.training import Strategy, fisher
+from clbench.training import Strategy
+from clbench.training.importance import empirical_fisher
 
 
 def test_the_penalty_is_that_of_all_past_tasks_summed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,7 @@ def test_after_a_task_the_fisher_of_its_training_data_is_kept(strategy: Strategy
     plugin: Any = strategy.plugins[1]
     split = strategy.stream.tasks[0].train
     batch = [split.inputs(), split.labels, torch.zeros(len(split)).long()]
-    expected = fisher.empirical_fisher(strategy.model, [batch])
+    expected = empirical_fisher(strategy.model, [batch])
     for name, parameter in strategy.model.named_parameters():
         torch.testing.assert_close(plugin.weight[name], expected[name], rtol=1e-4, atol=1e-9)
         used = plugin.weight[name] > 1e-20
