@@ -74,6 +74,6 @@ def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Str
     strategy.learn(0)
     strategy.learn(1)
     plugin = strategy.plugins[1]
-    plugin.before_training_exp(strategy)
     strategy.model.train()
+    plugin.before_training_exp(strategy)
     assert not plugin.lwf.prev_model.training
