@@ -1,0 +1,189 @@
+"""A run that was stopped goes on at its last finished task, whatever stopped it."""
+
+import errno
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_runner import numbers
+
+from clbench import runner
+from clbench.errors import UserError
+from clbench.runner import run
+from clbench.store import Store
+
+STOPS = """
+from clbench import Method, Strategy, ordinary
+
+class Stopping(Strategy):
+    def learn(self, k):
+        if k == 2 and PATH.exists():
+            raise KeyboardInterrupt
+        return super().learn(k)
+
+class {name}(Method):
+    title = "Stops"
+    family = "reference"
+
+    def build(self, stream):
+        from clbench.methods.er_res import ReservoirReplayPlugin
+        plugins = [ReservoirReplayPlugin(9)]
+        return Stopping(model=ordinary(stream), stream=stream, plugins=plugins)
+"""
+
+
+@pytest.fixture
+def stops(method_file: Callable[..., Path], tmp_path: Path) -> str:
+    """A method that is interrupted in its third task as long as a file is there."""
+    flag = tmp_path / "interrupt"
+    flag.write_text("")
+    head = f"from pathlib import Path\nPATH = Path({str(flag)!r})\n"
+    return str(method_file("stops", head + STOPS))
+
+
+def interrupted(cell: Callable[..., Any], place: Any, stops: str) -> dict[str, Any]:
+    with pytest.raises(KeyboardInterrupt):
+        run(cell(stops), place)
+    (Path(stops).parent / "interrupt").unlink()
+    record = Store(place.out).read(cell(stops).id)
+    assert record is not None
+    assert (record["status"], record["done"]) == ("partial", 2)
+    return record
+
+
+@pytest.fixture
+def undisturbed(cell: Callable[..., Any], place: Any, stops: str) -> Callable[[], Any]:
+    """The numbers of a run in another folder that nothing stopped."""
+    return lambda: numbers(run(cell(stops), replace(place, out=place.out / "undisturbed")))
+
+
+def test_a_run_goes_on_at_the_last_finished_task(
+    cell: Callable[..., Any], place: Any, stops: str, undisturbed: Callable[[], Any]
+) -> None:
+    before = interrupted(cell, place, stops)
+    events: list[dict[str, Any]] = []
+    record = run(cell(stops), place, events.append)
+    assert {e["task"] for e in events} == {3}
+    assert record["curve"][:4] == before["curve"]
+    assert record["seconds"]["train"][:2] == before["seconds"]["train"]
+    assert numbers(record) == undisturbed()
+
+
+class Evil:
+    """Unpickled, it would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.write_text, (self.path, "executed")
+
+
+def truncated(path: Path, proof: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-500])
+
+
+def empty(path: Path, proof: Path) -> None:
+    path.write_bytes(b"")
+
+
+def evil_pickle(path: Path, proof: Path) -> None:
+    path.write_bytes(pickle.dumps({"record": "{}", "state": Evil(proof)}))
+
+
+def evil_checkpoint(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["state"]["plugins"] = [Evil(proof)]
+    torch.save(content, path)
+
+
+def other_layout(path: Path, proof: Path) -> None:
+    torch.save({"record": "{}", "state": {}}, path)
+
+
+def other_network(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["state"]["model"]["heads.0.weight"] = torch.zeros(7, 256)
+    torch.save(content, path)
+
+
+@pytest.mark.parametrize(
+    "damage", [truncated, empty, evil_pickle, evil_checkpoint, other_layout, other_network]
+)
+def test_a_damaged_checkpoint_is_never_executed_and_the_run_starts_again(
+    cell: Callable[..., Any],
+    place: Any,
+    stops: str,
+    undisturbed: Callable[[], Any],
+    tmp_path: Path,
+    damage: Callable[[Path, Path], None],
+) -> None:
+    interrupted(cell, place, stops)
+    path, proof = Store(place.out).checkpoint_path(cell(stops).id), tmp_path / "proof"
+    damage(path, proof)
+    events: list[dict[str, Any]] = []
+    record = run(cell(stops), place, events.append)
+    assert not proof.exists()
+    [note] = [e["text"] for e in events if e["kind"] == "note"]
+    assert note.startswith(f"{path} cannot be read (")
+    assert note.endswith("seed 0 starts again.")
+    assert {e["task"] for e in events if e["kind"] == "task"} == {1, 2, 3}
+    assert numbers(record) == undisturbed()
+
+
+def test_a_checkpoint_of_another_version_is_not_used(
+    cell: Callable[..., Any], place: Any, stops: str, undisturbed: Callable[[], Any]
+) -> None:
+    interrupted(cell, place, stops)
+    Path(stops).write_text(Path(stops).read_text() + "\n# changed\n")
+    events: list[dict[str, Any]] = []
+    record = run(cell(stops), place, events.append)
+    assert any("of another version" in e.get("text", "") for e in events)
+    assert record["status"] == "done"
+    assert numbers(record) == undisturbed()
+
+
+@pytest.mark.parametrize("done", [1, 2])
+def test_a_kill_between_checkpoint_and_record_loses_nothing(
+    cell: Callable[..., Any], place: Any, done: int
+) -> None:
+    """The record on disk is one task behind; the checkpoint may even be that of the last task."""
+    states: list[str] = []
+    path = Store(place.out).record_path(cell().id)
+
+    def note(event: dict[str, Any]) -> None:
+        if event["kind"] == "task":
+            states.append(path.read_text())
+
+    finished = run(cell(), place, note)
+    path.write_text(states[done - 1])
+    assert Store(place.out).read(cell().id) != finished
+    assert run(cell(), place) == finished
+    assert Store(place.out).read(cell().id) == finished
+
+
+def test_a_full_disk_is_a_sentence_and_keeps_the_tasks_before(
+    cell: Callable[..., Any], place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = numbers(run(cell(seed=1), place))
+    Store(place.out).replace(cell(seed=1).id)
+    real, calls = runner.write_atomically, []
+
+    def fills_up(path: Path, content: bytes) -> None:
+        calls.append(path)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, content)
+
+    monkeypatch.setattr(runner, "write_atomically", fills_up)
+    with pytest.raises(UserError, match=r"cannot be written to: No space left.*same command again"):
+        run(cell(seed=1), place)
+    record = Store(place.out).read(cell(seed=1).id)
+    assert record is not None
+    assert (record["status"], record["done"]) == ("partial", 1)
+    monkeypatch.undo()
+    assert numbers(run(cell(seed=1), place)) == undisturbed
