@@ -37,19 +37,15 @@ from clbench.stream import Stream
 from clbench.training import Strategy
 from clbench.training.bayes import BayesPlugin, refusal
 
-HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
-
-def log_mixture(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
-    """log p(w), elementwise."""
-    parts = [
-        (math.log(share) if share else -math.inf)
-        - math.log(sigma)
-        - HALF_LOG_2PI
-        - w.square() / (2 * sigma**2)
-        for share, sigma in ((pi, sigma1), (1 - pi, sigma2))
-    ]
-    return torch.logaddexp(*parts)
+def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
+    """Minus the derivative of log p(w): w / sigma^2, of both Gaussians by their shares at w."""
+    tight1, tight2 = 1 / sigma1**2, 1 / sigma2**2
+    if pi in (0.0, 1.0):
+        return w * (tight1 if pi else tight2)
+    odds = math.log(pi / (1 - pi)) + math.log(sigma2 / sigma1)  # of the first at 0, as a logarithm
+    share = w.square().mul_((tight2 - tight1) / 2).add_(odds).sigmoid_()
+    return share.mul_(tight1 - tight2).add_(tight2).mul_(w)
 
 
 class UCBPlugin(BayesPlugin):
@@ -67,14 +63,11 @@ class UCBPlugin(BayesPlugin):
         self.tasks: list[int] = []
         """Labels of the tasks learned so far."""
 
-    def complexity(self, model: BayesNet) -> Tensor:
-        """E_q[log q(w)], minus log p(w) at one draw of w."""
-        total = torch.zeros((), device=next(model.parameters()).device)
-        for mu, sigma in model.posterior(self.k).values():
-            w = mu + sigma * torch.randn_like(mu)
-            log_q = -sigma.log() - HALF_LOG_2PI - 0.5
-            total = total + (log_q - log_mixture(w, *self.mixture)).sum()
-        return total
+    def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+        """Of E_q[log q(w)], which is -log sigma and a constant, minus log p(w) at one draw of w."""
+        noise = torch.randn_like(mu)
+        pull = mixture_slope(torch.addcmul(mu, sigma, noise), *self.mixture)
+        return pull, noise.mul_(pull).sub_(sigma.reciprocal())
 
     @torch.no_grad()
     def before_update(self, strategy: Any, **kwargs: Any) -> None:

@@ -31,7 +31,7 @@ from clbench.declare import NonNegativeInt, PositiveFloat, PositiveInt
 from clbench.memory import Memory, of_tensors
 from clbench.method import Method
 from clbench.networks import backbone
-from clbench.networks.bayes import BayesNet, Gaussian, kl
+from clbench.networks.bayes import BayesNet, Gaussian, kl_slopes
 from clbench.seeding import derive
 from clbench.stream import Stream
 from clbench.training import Strategy
@@ -46,9 +46,8 @@ class VCLPlugin(BayesPlugin):
         self.prior: dict[str, Gaussian] = {}
         """q after the last task, of the trunk and of each head that was learned."""
 
-    def complexity(self, model: BayesNet) -> Tensor:
-        """KL(q || prior)."""
-        return kl(model.posterior(self.k), self.prior)
+    def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> Gaussian:
+        return kl_slopes(mu, sigma, self.prior.get(name))
 
     @torch.no_grad()
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:

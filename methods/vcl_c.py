@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from clbench.declare import PositiveFloat, PositiveInt
 from clbench.loader import TensorLoader, batches
 from clbench.memory import Memory
-from clbench.networks.bayes import BayesNet, kl
+from clbench.networks.bayes import BayesNet, Gaussian, add_gradient, kl_slopes
 from clbench.stream import Split, Stream
 from clbench.training import Strategy
 from clbench.training.buffers import Buffer
@@ -115,14 +115,18 @@ class VCLCPlugin(VCLPlugin):
         x, y = (part.to(next(model.parameters()).device) for part in self.kept.of_task(task))
         fit = copy.deepcopy(model).train()
         prior = {n: (m.detach(), s.detach()) for n, (m, s) in model.posterior(task).items()}
+
+        def towards_prior(name: str, mu: Tensor, sigma: Tensor) -> Gaussian:
+            return kl_slopes(mu, sigma, prior[name])
+
         optimizer = torch.optim.Adam(fit.parameters(), lr=self.lr)
         many_x, many_y = x.repeat(self.samples, *[1] * (x.dim() - 1)), y.repeat(self.samples)
         generator = torch.Generator().manual_seed(model.seed)
         with torch.enable_grad(), fit.drawing(generator):
             for _ in range(self.steps):
                 optimizer.zero_grad()
-                loss = F.cross_entropy(fit(many_x, task), many_y)
-                (loss + kl(fit.posterior(task), prior) / len(y)).backward()
+                F.cross_entropy(fit(many_x, task), many_y).backward()
+                add_gradient(fit, task, towards_prior, 1 / len(y))
                 optimizer.step()
         return fit.eval()
 

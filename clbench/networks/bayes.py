@@ -12,7 +12,7 @@ predict, or the mean of the probabilities of some draws from a generator of the 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,9 @@ from clbench.networks.heads import MultiHead
 
 Gaussian = tuple[Tensor, Tensor]
 """Mean and sigma, elementwise."""
+
+Slopes = Callable[[str, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Of a name, mu and sigma: the derivatives of a function of q by mu and by sigma."""
 
 
 class BayesLayer(nn.Module):
@@ -164,18 +167,28 @@ class BayesNet(MultiHead):
         return self.forward(x, task_label)
 
 
-def kl(q: Mapping[str, Gaussian], prior: Mapping[str, Gaussian]) -> Tensor:
-    """KL(q || prior) in closed form, summed; what has no prior yet has N(0, 1).
+def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> None:
+    """Add `scale` times the gradients of a function of q to those that mu and rho have.
 
-    Of each number:  log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2
+    By hand, not by autograd: of 2 numbers a weight, in every step, this is a third of the work.
     """
-    total = torch.zeros(())
-    for name, (m, s) in q.items():
-        if name in prior:
-            m0, s0 = prior[name]
-            ratio = s / s0
-            terms = (ratio.square() + ((m - m0) / s0).square()) / 2 - ratio.log()
-        else:
-            terms = (s.square() + m.square()) / 2 - s.log()
-        total = total.to(m.device) + terms.sum() - m.numel() / 2
-    return total
+    with torch.no_grad():
+        for name, layer in model.bayes_layers(task).items():
+            for part in ("weight", "bias"):
+                mu, rho = getattr(layer, f"{part}_mu"), getattr(layer, f"{part}_rho")
+                sigma = F.softplus(rho)
+                by_mu, by_sigma = slopes(f"{name}.{part}", mu, sigma)
+                mu.grad.add_(by_mu, alpha=scale)
+                rho.grad.addcmul_(by_sigma, -torch.expm1(-sigma), value=scale)  # d sigma / d rho
+
+
+def kl_slopes(mu: Tensor, sigma: Tensor, prior: Gaussian | None) -> Gaussian:
+    """The slopes of KL(q || prior) by mu and sigma; what has no prior yet has N(0, 1).
+
+    Of each number the KL is  log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2
+    """
+    if prior is None:
+        return mu, sigma - sigma.reciprocal()
+    m0, s0 = prior
+    # at the prior itself both are exactly 0: Adam would make whole steps of a rounding error
+    return (mu - m0).div_(s0).div_(s0), (sigma / s0).div_(s0).sub_(sigma.reciprocal())

@@ -5,12 +5,15 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from clbench.networks.bayes import BayesNet
+from clbench.networks.bayes import add_gradient
 from clbench.stream import Stream
 
 
 class BayesPlugin(SupervisedPlugin):
-    """Adds `complexity(model) / N` to the loss of every step, with N the samples of the task."""
+    """Learns by E_q[CE] + complexity / N, with N the samples of the task.
+
+    The complexity is summed over the trunk and the current head, and only its gradient is made.
+    """
 
     def __init__(self, samples: int = 1) -> None:
         super().__init__()
@@ -21,8 +24,8 @@ class BayesPlugin(SupervisedPlugin):
         self.n = 0
         """Samples that it is learned from."""
 
-    def complexity(self, model: BayesNet) -> Tensor:
-        """What keeps q simple, summed over the trunk and the current head."""
+    def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives by mu and sigma of the complexity, what keeps q simple, of one part of it."""
         raise NotImplementedError
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -35,8 +38,8 @@ class BayesPlugin(SupervisedPlugin):
                 part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
             ]
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-        strategy.loss = strategy.loss + self.complexity(strategy.model) / self.n
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        add_gradient(strategy.model, self.k, self.slopes, 1 / self.n)
 
 
 def refusal(method: str, stream: Stream) -> str:

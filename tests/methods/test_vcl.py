@@ -9,7 +9,6 @@ import pytest
 import torch
 from avalanche.training.supervised import Naive
 from test_stock_avalanche import TASKS, benchmark
-from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 from torch.nn import functional as F
 
@@ -18,7 +17,7 @@ from clbench.memory import BYTES
 from clbench.methods.vcl import VCL, VCLPlugin
 from clbench.methods.vcl_c import VCLC, VCLCPlugin, k_center
 from clbench.networks import MLP, AlexNet, ResNet18
-from clbench.networks.bayes import BayesNet, kl
+from clbench.networks.bayes import BayesNet, add_gradient, kl_slopes
 from clbench.seeding import generator, seed_everything
 from clbench.stream import Stream
 
@@ -105,19 +104,27 @@ def test_predictions_average_probabilities_and_disturb_no_generator() -> None:
     assert bool(((draws[0] - draws[1]).abs() > 0.05).any())
 
 
-def test_the_kl_is_that_of_torch() -> None:
+def test_the_gradient_of_the_kl_is_that_of_torch() -> None:
     torch.manual_seed(0)
-    shapes: dict[str, tuple[int, ...]] = {"a": (4, 3), "b": (5,), "c": (2, 3, 2, 2)}
-
-    def gaussians() -> dict[str, tuple[Tensor, Tensor]]:
-        return {n: (torch.randn(s), torch.rand(s) + 0.1) for n, s in shapes.items()}
-
-    q, prior = gaussians(), gaussians()
-    del prior["c"]  # not learned yet: N(0, 1)
-    expected = sum(kl_divergence(Normal(*q[n]), Normal(*prior[n])).sum() for n in "ab")
-    expected = expected + kl_divergence(Normal(*q["c"]), Normal(0.0, 1.0)).sum()
-    torch.testing.assert_close(kl(q, prior), expected)
-    torch.testing.assert_close(kl(q, q), torch.tensor(0.0), atol=1e-5, rtol=0)
+    net = BayesNet(MLP((6,), width=8), [2, 3])
+    for p in net.parameters():
+        p.data.normal_()
+    prior = {
+        n: (torch.randn_like(m), torch.rand_like(m) + 0.1) for n, (m, _) in net.posterior(1).items()
+    }
+    del prior["heads.1.weight"]  # not learned yet: N(0, 1)
+    divergence = torch.zeros(())
+    for name, q in net.posterior(1).items():
+        right = prior.get(name, (torch.tensor(0.0), torch.tensor(1.0)))
+        divergence = divergence + kl_divergence(Normal(*q), Normal(*right)).sum()
+    parameters = [p for layer in net.bayes_layers(1).values() for p in layer.parameters()]
+    expected = torch.autograd.grad(divergence, parameters)
+    for p in parameters:
+        p.grad = torch.ones_like(p)
+    add_gradient(net, 1, lambda name, *q: kl_slopes(*q, prior.get(name)), 0.5)
+    for p, right in zip(parameters, expected, strict=True):
+        assert p.grad is not None
+        torch.testing.assert_close(p.grad, 1 + right / 2)
 
 
 # ---- learning ----
@@ -131,6 +138,7 @@ def test_weights_are_those_of_the_formula(make_stream: Callable[..., Stream], sa
     torch.manual_seed(0)
     stream = make_stream(epochs=1, lr=0.5)
     net = method.network(stream)
+    start = copy.deepcopy(net.state_dict())
     prior: dict[str, Normal] = {}
     for k in range(2):
         seed_everything(0, "task", k)
@@ -154,7 +162,8 @@ def test_weights_are_those_of_the_formula(make_stream: Callable[..., Stream], sa
             optimizer.step()
         prior |= {n: Normal(q(n).mean.detach().clone(), q(n).stddev.detach()) for n in used}
     for (name, p), mine in zip(strategy.model.named_parameters(), net.parameters(), strict=True):
-        torch.testing.assert_close(p, mine, rtol=1e-3, atol=1e-5, msg=name)
+        # by norm: where a gradient is near 0, Adam makes a step of its rounding error
+        assert (p - mine).norm() <= 1e-3 * (mine - start[name]).norm(), name
 
 
 def test_sigma_learns_and_other_heads_stay(make_stream: Callable[..., Stream]) -> None:
