@@ -65,6 +65,7 @@ _ALL = (
         r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ "
         r"of joint training (method joint, same protocol and seed).",
         best=-1,
+        unit="pp",
     ),
     Column(
         "mean-intransigence",
@@ -74,6 +75,23 @@ _ALL = (
         r"Mean $I=\frac{1}{T}\sum_{k=1}^{T}(a^{*}_k-R_{k,k})$ in percentage points, "
         r"with $a^{*}_k$ of joint training on tasks $1..k$.",
         best=-1,
+        unit="pp",
+    ),
+    Column(
+        "intransigence-fraction",
+        "I_T",
+        "I_T as a fraction: percentage points / 100.",
+        r"$I_T$ as a fraction: percentage points~/~100.",
+        best=-1,
+        decimals=4,
+    ),
+    Column(
+        "mean-intransigence-fraction",
+        "mean I",
+        "Mean I as a fraction: percentage points / 100.",
+        r"Mean $I$ as a fraction: percentage points~/~100.",
+        best=-1,
+        decimals=4,
     ),
     Column(
         "valid",
@@ -132,6 +150,13 @@ PAPER = (
     Column("paper-acc", "paper ACC %", _PAPER, _PAPER),
     Column("paper-bwt", "paper BWT %", _PAPER, _PAPER),
     Column(
+        "paper-intransigence",
+        "paper I",
+        "Paper I: as printed there, of unclear unit.",
+        "Paper $I$: as printed there, of unclear unit.",
+        decimals=4,
+    ),
+    Column(
         "paper-word",
         "vs paper",
         "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
@@ -150,4 +175,7 @@ EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
 def chosen(extra: tuple[str, ...] = (), vs_paper: bool = False) -> list[Column]:
     """The main columns and the extra ones, in the fixed order of the catalogue."""
     wanted = [column for key, column in COLUMNS.items() if key in MAIN or key in extra]
-    return [*wanted, *PAPER] if vs_paper else wanted
+    if not vs_paper:
+        return wanted
+    asked = any("intransigence" in key for key in extra)
+    return wanted + [c for c in PAPER if asked or c.key != "paper-intransigence"]

@@ -42,7 +42,7 @@ def _float(table: Table) -> str:
     blanks = {
         column.key: rf"\phantom{{({0:.{column.decimals}f})}}"
         for column in table.columns
-        if any(table.show(cell, column, "({})").endswith(")") for cell in table.cells)
+        if any(")" in table.show(cell, column, "({})") for cell in table.cells)
     }
     for number, cell in enumerate(table.cells):
         if table.new_block(number):
@@ -50,7 +50,10 @@ def _float(table: Table) -> str:
         texts = [_first(name(cell))]
         for column in table.columns:
             shown = table.show(cell, column, "({})")
-            text = _number(shown, blanks.get(column.key, ""))
+            plain, _, source = shown.partition(" [")  # the letter after a number of the paper
+            text = _number(plain, blanks.get(column.key, ""))
+            if source:
+                text += rf"\textsuperscript{{{source.rstrip(']')}}}"
             if column.key == "paper-word" and shown != MISSING:
                 text = rf"\parbox[t]{{2.2cm}}{{\raggedleft {latex(shown)}\strut}}"
             texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
@@ -107,7 +110,7 @@ def _headings(table: Table) -> list[str]:
     names, units = [], []
     for heading in table.headings():
         name, _, unit = heading.rpartition(" ")
-        names.append("$I_T$" if name == "I_T" else latex(name or unit))
+        names.append({"I_T": "$I_T$"}.get(name or unit, latex(name or unit)))
         units.append(latex(unit) if name else "")
     return [_row(names), _row(units)]
 

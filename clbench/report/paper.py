@@ -6,8 +6,9 @@ contradictions. A row is found by benchmark, number of tasks and method as a use
 
 import functools
 import importlib.resources
+import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clbench.grid import make_grid
@@ -22,7 +23,7 @@ POINTS = 1.0
 """Percentage points within which it does where no standard deviation is published."""
 
 
-NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay")
+NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay", "intransigence")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Published:
     parameters: int | None = None
     """What the architecture behind the row must have, by the sizes that fit the paper's counts."""
     intransigence: float | None = None
+    """As printed, of unclear unit; see `results/paper/intransigence.toml`."""
     note: str = ""
 
 
@@ -115,7 +117,7 @@ def _index(benchmark: str) -> dict[tuple[int, str], Published]:
     A method is labelled as its runs are: by what differs from its defaults on the benchmark.
     """
     found: dict[tuple[int, str], Published] = {}
-    for name in (*MAIN, "ablation", "replay"):
+    for name in (*MAIN, "ablation", "replay", "intransigence"):
         for row in rows(name):
             if row.benchmark == benchmark:
                 recipes = [row.method]
@@ -125,36 +127,72 @@ def _index(benchmark: str) -> dict[tuple[int, str], Published]:
                     recipes += [f"acl[preset={preset}{tail}]" for preset in ("paper", "official")]
                 for method in recipes:
                     label = make_grid(method, benchmark, [0], {})[0].labels["method"]
-                    found.setdefault((row.tasks, label), row)
+                    known = found.setdefault((row.tasks, label), row)
+                    if row.intransigence is not None:  # in a table of its own
+                        found[row.tasks, label] = replace(known, intransigence=row.intransigence)
     return found
 
 
-def published_run(run: Run) -> Published | None:
-    """The paper's row for a run, if it has one."""
+def published_run(run: Run, any_tasks: bool = False) -> Published | None:
+    """The paper's row for a run, if it has one; with `any_tasks` else that of its shortest stream
+    with another number of tasks."""
     name = run.benchmark_name
     if name not in MAIN or run.benchmark not in (name, f"{name}[tasks={run.tasks}]"):
         return None  # another stream than the paper's
-    return _index(name).get((run.tasks, run.method))
+    found = _index(name)
+    row = found.get((run.tasks, run.method))
+    if row is not None or not any_tasks:
+        return row
+    others = [row for (_, method), row in found.items() if method == run.method]
+    return min(others, key=lambda row: row.tasks, default=None)
 
 
 def verdict(cell: Cell) -> Verdict | None:
     """How the row stands beside the paper's; None if the paper has none."""
-    row = published_run(cell.head)
+    row = published_run(cell.head, any_tasks=True)
     if row is None:
         return None
     measured = cell.value("acc")
-    if row.acc is None or measured is None:
+    if row.acc is None:
+        return Verdict(row, "not comparable: no ACC published", None, None)
+    if measured is None:
         return Verdict(row, "not comparable: no number", None, None)
     difference = measured.mean - row.acc
     deviations = difference / row.acc_std if row.acc_std else None
     off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
     word = "matches" if off <= 1 else "above" if difference > 0 else "below"
     run = cell.head
-    if run.budget:
+    if row.tasks != run.tasks:
+        word = f"not comparable: paper has {row.tasks} tasks"
+    elif run.budget:
         word = "not comparable: other budget"
     elif run.notes:
         word = "not comparable: other data"
     return Verdict(row, word, difference, deviations)
+
+
+def sources(cells: list[Cell]) -> dict[str, str]:
+    """Where the paper has the numbers beside these rows from, each with its letter."""
+    found = dict.fromkeys(v.row.source for cell in cells if (v := verdict(cell)) is not None)
+    return dict(zip(found, "abcdefghijklmnopqrstuvwxyz", strict=False))
+
+
+def remarks(cells: list[Cell]) -> list[str]:
+    """What must be known about the paper's numbers beside these rows: sources, contradictions."""
+    rows = [v.row for cell in cells if (v := verdict(cell)) is not None]
+    letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(cells).items())
+    own = [f"{row.title}: {row.note}." for row in rows if row.note]
+    tables = dict.fromkeys(row.table for row in rows)
+    if any(row.intransigence is not None for row in rows):
+        tables["intransigence"] = None
+    absent = {row["title"] for name in tables for row in document(name)["rows"]}
+    absent -= {row.title for row in rows}
+    shared = [note for name in tables for note in document(name).get("notes", ())]
+    shared = [note for note in shared if re.split("[:,]", note)[0] not in absent]
+    if not rows:
+        return []
+    remarks = " ".join(dict.fromkeys([*own, *shared]))
+    return [f"Numbers of the paper: {letters}.", f"Remarks on them: {remarks}"]
 
 
 def beside(cell: Cell) -> dict[str, Any] | None:

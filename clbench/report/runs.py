@@ -186,6 +186,8 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "valid": _mean(record.get("valid") or []),
         "intransigence": math.nan,
         "mean-intransigence": math.nan,
+        "intransigence-fraction": math.nan,
+        "mean-intransigence-fraction": math.nan,
         "arch": _number(memory.get("architecture")) / MB,
         "replay": _number(memory.get("replay")) / MB,
         "aux": _number(memory.get("auxiliary")) / MB,
@@ -234,8 +236,9 @@ def _with_intransigence(runs: list[Run]) -> list[Run]:
         if run.counted and reference is not None and reference.tasks == run.tasks:
             best = [reference.R[k][k] for k in range(run.tasks)]
             each = metrics.intransigence(run.R, best)
-            both = {"intransigence": float(each[-1]), "mean-intransigence": float(each.mean())}
-            run = replace(run, values=run.values | both)
+            points = {"intransigence": float(each[-1]), "mean-intransigence": float(each.mean())}
+            fractions = {f"{key}-fraction": value / 100 for key, value in points.items()}
+            run = replace(run, values=run.values | points | fractions)
         measured.append(run)
     return measured
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from clbench.report.cells import Cell, Value, group, usual
 from clbench.report.columns import PAPER, Column, chosen
-from clbench.report.paper import verdict
+from clbench.report.paper import remarks, sources, verdict
 from clbench.report.runs import Run, read
 from clbench.report.words import caption, warnings
 
@@ -31,6 +31,8 @@ class Table:
     """Seconds in the unit of the time column, and its name."""
     best: frozenset[tuple[int, str]]
     """(row, column key) of the values to print bold."""
+    sources: dict[str, str]
+    """Where the paper has its numbers from, each with the letter that stands for it."""
 
     def warnings(self, name: Callable[[Cell], str] = lambda cell: cell.name) -> list[str]:
         """What is not in the means, and why; `name` is what this format calls a row."""
@@ -52,7 +54,7 @@ class Table:
     def show(self, cell: Cell, column: Column, spread: str) -> str:
         """The value as text; `spread` is how a standard deviation is attached, with a {}."""
         if column in PAPER:
-            return _published(cell, column, spread)
+            return self._published(cell, column, spread)
         if column.key == "bwt" and cell.zero:
             return "Zero"
         value = self.value(cell, column)
@@ -64,6 +66,24 @@ class Table:
         if value.std is None or constant:
             return text
         return text + spread.format(number(value.std, column.decimals))
+
+    def _published(self, cell: Cell, column: Column, spread: str) -> str:
+        """What the paper has in this row, as text; its ACC ends in the letter of its source."""
+        found = verdict(cell)
+        if found is None:
+            return MISSING
+        row = found.row
+        if column.key == "paper-word":
+            return found.text()
+        if column.key == "paper-bwt" and row.zero:
+            return "Zero"
+        name = column.key.removeprefix("paper-")
+        mean, std = getattr(row, name), getattr(row, f"{name}_std", None)
+        if mean is None:
+            return MISSING
+        text = number(mean, column.decimals)
+        text = text if std is None else text + spread.format(number(std, column.decimals))
+        return f"{text} [{self.sources[row.source]}]" if name == "acc" else text
 
     def new_block(self, row: int) -> bool:
         """Whether a rule belongs above this row: another condition, or the references begin."""
@@ -105,21 +125,6 @@ def number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _published(cell: Cell, column: Column, spread: str) -> str:
-    """What the paper has in this row, as text."""
-    found = verdict(cell)
-    if found is None:
-        return MISSING
-    if column.key == "paper-word":
-        return found.text()
-    row = found.row
-    mean, std = (row.acc, row.acc_std) if column.key == "paper-acc" else (row.bwt, row.bwt_std)
-    if mean is None:
-        return "Zero" if row.zero and column.key == "paper-bwt" else MISSING
-    text = number(mean, column.decimals)
-    return text if std is None else text + spread.format(number(std, column.decimals))
-
-
 def best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]:
     """The best among competitors under one condition; equal as printed means equally bold.
 
@@ -147,10 +152,11 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         title=normal.benchmark_title,
         columns=columns,
         cells=cells,
-        facts=caption(cells, normal),
+        facts=caption(cells, normal) + (remarks(cells) if PAPER[0] in columns else []),
         skipped=skipped,
         unit=_unit(cells),
         best=frozenset(best(cells, columns)),
+        sources=sources(cells),
     )
 
 

@@ -75,9 +75,9 @@ def warnings(
             found.append(f"{name(cell)}: {idle_words(cost.mean)}")
     found += _other_seeds(cells, name)
     keys = {column.key for column in columns}
-    if "intransigence" in keys:
+    if keys & {"intransigence", "intransigence-fraction"}:
         found += _no_reference(cells, name, "intransigence", "joint")
-    if "mean-intransigence" in keys:
+    if keys & {"mean-intransigence", "mean-intransigence-fraction"}:
         found += _no_reference(cells, name, "mean-intransigence", "joint[each=true]")
     if skipped:
         files = "1 record" if skipped == 1 else f"{skipped} records"

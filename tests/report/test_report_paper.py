@@ -7,7 +7,9 @@ import pytest
 from clbench.methods.acl import ABLATION
 from clbench.registry import select
 from clbench.report import latex, markdown, plain, terminal
+from clbench.report.columns import PAPER
 from clbench.report.paper import MAIN, document, rows, verdict
+from clbench.report.paper import remarks as remarks_of
 from clbench.report.table import MISSING, tables
 
 TABLES = (*MAIN, "ablation", "replay", "intransigence")
@@ -187,9 +189,10 @@ def test_every_format_puts_them_beside(record) -> None:
     assert "Ebrahimi et al., 2020" in text
     assert "95.78" not in terminal(records)
     [table] = tables(records, vs_paper=True)
-    assert "| 95.78 ± 0.35 | -4.20 ± 0.21 | matches (-0.28 pp, -0.8 sd) |" in markdown.render(table)
+    line = "| 95.78 ± 0.35 [a] | -4.20 ± 0.21 | matches (-0.28 pp, -0.8 sd) |"
+    assert line in markdown.render(table)
     tex = latex.render(table)
-    assert r"& 95.78(0.35) & $-$4.20(0.21) & \parbox" in tex
+    assert r"& 95.78(0.35)\textsuperscript{a} & $-$4.20(0.21) & \parbox" in tex
     assert r"\raggedleft matches (-0.28 pp, -0.8 sd)\strut}" in tex
     rows_by_method = {row["method"]: row for row in json.loads(plain.render_json(table))["rows"]}
     assert rows_by_method["pnn"]["published"] is None
@@ -198,3 +201,54 @@ def test_every_format_puts_them_beside(record) -> None:
     head, first, *_ = plain.render_csv(table).splitlines()
     values = dict(zip(head.split(","), first.split(","), strict=True))
     assert (values["paper_acc"], values["paper_verdict"]) == ("95.78", "matches")
+
+
+def test_sources_and_contradictions_stand_below(record) -> None:
+    records = measured(record, "ewc", [95.0]) + measured(record, "joint", [99.9])
+    [table] = tables(records, vs_paper=True)
+    texts = [table.show(cell, PAPER[0], " ± {}") for cell in table.cells]
+    assert texts == ["95.78 ± 0.35 [a]", "99.88 ± 0.02 [b]"]
+    assert (
+        "Numbers of the paper: [a] quoted from UCB's paper, "
+        "[b] own run, not a continual learner: an upper bound."
+    ) in table.facts
+    remarks = table.facts[-1]
+    assert "ORD-JT: MB of all images and the network together." in remarks
+    assert "the text gives 99.89 for joint training" in remarks
+    assert "ACL: the text says" not in remarks  # of a row that is not shown
+    assert not any("Numbers of the paper" in fact for fact in tables(records)[0].facts)
+    assert remarks_of([]) == []
+
+
+def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
+    records = measured(record, "hat", [99.0]) + measured(record, "er-res", [98.0])
+    [table] = tables(records, vs_paper=True, columns=("intransigence",))
+    key = next(column for column in table.columns if column.key == "paper-intransigence")
+    shown = {cell.name: table.show(cell, key, "({})") for cell in table.cells}
+    assert shown == {"hat": "-0.0001", "er-res": "0.0020"}
+    assert any("as percentage points the numbers are plausible" in fact for fact in table.facts)
+    without = tables(records, vs_paper=True)[0].columns
+    assert "paper-intransigence" not in [column.key for column in without]
+    er_res = next(cell for cell in table.cells if cell.name == "er-res")
+    found = verdict(er_res)
+    assert found is not None
+    assert found.text() == "not comparable: no ACC published"
+    by_method = {row["method"]: row for row in json.loads(plain.render_json(table))["rows"]}
+    assert by_method["hat"]["published"]["intransigence"] == -0.0001
+
+
+def test_a_stream_of_other_length_stands_beside_the_papers(record) -> None:
+    def of(method: str, tasks: int):
+        records = measured(
+            record, method, [90.0], labels__benchmark=f"permuted-mnist[tasks={tasks}]"
+        )
+        for r in records:
+            r["spec"]["benchmark"]["name"] = "permuted-mnist"
+            r["tasks"] = r["done"] = tasks
+            r["R"], r["R0"] = [[90.0] * tasks] * tasks, [50.0] * tasks
+        return verdict(cell_of(records))
+
+    short = of("acl", 5)
+    assert (short.row.tasks, short.text()) == (10, "not comparable: paper has 10 tasks")
+    assert of("acl", 40).text().startswith("below")
+    assert of("pnn", 10).text() == "not comparable: paper has 20 tasks"
