@@ -75,8 +75,8 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
             click.echo(f"warning: {sentence}", err=True)
     if not lines:
         raise UserError(
-            f"{a} and {b} have no finished run in common that has {COLUMNS[column].heading}: same "
-            "benchmark, protocol, data and seed."
+            f"{a} and {b} have no finished run in common (same benchmark, protocol, data and seed) "
+            f"that has {COLUMNS[column].heading}.{_hint(column)}"
         )
     if as_json:
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
@@ -84,6 +84,12 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         click.echo(_text(lines, a, b, column, alpha))
     if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
         sys.exit(1)
+
+
+def _hint(column: str) -> str:
+    if "intransigence" not in column:
+        return ""
+    return " It needs runs of joint: clbench run --reference trains them."
 
 
 def _plain(line: Comparison) -> dict[str, Any]:
@@ -109,6 +115,8 @@ def _runs(side: str, out: str) -> list[Run]:
     runs, unusable = read(records)
     for problem in [*problems, *unusable]:
         click.echo(f"warning: {problem}", err=True)
+    if not any(run.counted for run in runs):
+        raise UserError(f"{side if folder else out} has no finished run.")
     if folder:
         return runs
     mine = [run for run in runs if run.method == side]
@@ -124,12 +132,21 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
         raise UserError(f"Put the paper first: clbench compare paper {a}.")
     if column != "acc":
         raise UserError(f"The paper can be compared by ACC only, not by {column}.")
-    usual = [run for run in _runs(b, out) if not run.budget and not run.notes]
+    runs = [run for run in _runs(b, out) if run.counted]
+    usual = [run for run in runs if not run.budget and not run.notes]
+    if not usual:
+        raise UserError(
+            f"No finished run of {b} has the full protocol and the whole data: they cannot be "
+            "compared with the paper."
+        )
     rows: dict[Key, tuple[Published, int]] = {}
     for run in usual:
         row = published_run(run)
         if row is not None:
             rows[run.benchmark, run.method] = (row, document(row.table)["runs"])
+    if not rows:
+        names = sorted({f"{run.method} on {run.benchmark}" for run in usual})
+        raise UserError(f"The paper has no row for {', '.join(names)}.")
     return against_paper(by_seed(usual, "method", b), rows, alpha)
 
 

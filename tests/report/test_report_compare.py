@@ -169,14 +169,27 @@ def test_two_methods_of_one_folder(clbench, folders) -> None:
         (("ewc", "OLD"), "is not a folder of records"),
         (("ewc", "paper"), "Put the paper first"),
         (("paper", "paper"), "cannot be compared with itself"),
-        (("paper", "ewc"), "no finished run in common"),
+        (("paper", "ewc"), "The paper has no row for ewc on two-tasks."),
+        (("ewc", "agem", "--column", "intransigence"), "clbench run --reference trains them"),
+        (("OLD", "EMPTY"), "has no finished run."),
         (("paper", "ewc", "--column", "bwt"), "by ACC only"),
         (("ewc", "agem", "--alpha", "2"), "between 0 and 1"),
     ],
 )
 def test_mistakes_are_one_sentence(clbench, folders, words, sentence) -> None:
-    words = [str(folders[0]) if word == "OLD" else word for word in words]
+    empty = folders[0].parent / "empty"
+    empty.mkdir()
+    words = [{"OLD": str(folders[0]), "EMPTY": str(empty)}.get(word, word) for word in words]
     result = clbench("compare", *words, "--out", str(folders[0]))
     assert result.code == 2
     assert sentence in result.err
     assert "Traceback" not in result.err
+
+
+def test_runs_of_another_budget_are_not_compared_with_the_paper(clbench, record, tmp_path) -> None:
+    (tmp_path / "records").mkdir()
+    short = record("ewc", labels__protocol="epochs=1")
+    (tmp_path / "records" / f"{short['id']}.json").write_text(json.dumps(short))
+    result = clbench("compare", "paper", "ewc", "--out", str(tmp_path))
+    assert result.code == 2
+    assert "No finished run of ewc has the full protocol and the whole data" in result.err
