@@ -6,7 +6,8 @@ nothing after this module looks at raw JSON.
 
 import json
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -93,7 +94,7 @@ def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
             runs.append(_run(record))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             name = clean(str(record.get("id", "?")))
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            what = f"{error} is missing" if isinstance(error, KeyError) else f"damaged ({error})"
             problems.append(f"Record {name} is left out: {what}.")
     runs.sort(key=lambda run: (run.benchmark, run.method, run.seed, run.id))
     return _with_intransigence(runs), sorted(problems)
@@ -127,7 +128,7 @@ def _run(record: dict[str, Any]) -> Run:
         capacity=_capacity(record),
     )
     if run.status not in ("done", "partial", "failed"):
-        raise ValueError(f"its status is {run.status!r}")
+        raise ValueError(f"its status is {clean(run.status)!r}")
     if run.status != "done":
         return run
     fault = _fault(run)
@@ -167,7 +168,7 @@ def _fault(run: Run) -> str:
         # joint training skips whole rows; a gap inside a row, or in the last, is a failure
         skipped = k < run.tasks - 1 and all(value is None for value in row)
         for i, value in enumerate(row[: k + 1]):
-            if not skipped and (value is None or not math.isfinite(value)):
+            if not skipped and math.isnan(_number(value)):
                 return f"the accuracy on task {i + 1} after task {k + 1} is not a number"
             if value is not None and not 0 <= value <= 100:
                 return f"the accuracy on task {i + 1} after task {k + 1} is {value}, not a percent"
@@ -175,15 +176,16 @@ def _fault(run: Run) -> str:
 
 
 def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
-    """Column -> number; NaN for what the record does not hold."""
-    memory, seconds = record.get("memory") or {}, record.get("seconds") or {}
+    """Column -> number; NaN for what the record does not hold, or holds damaged."""
+    memory, seconds = _dict(record.get("memory")), _dict(record.get("seconds"))
     untrained = record.get("R0") or [None] * run.tasks
+    curve = record.get("curve") or []
     return {
         "acc": metrics.acc(run.R),
         "bwt": metrics.bwt(run.R),
         "forgetting": metrics.forgetting(run.R),
-        "fwt": metrics.fwt(run.R, untrained),
-        "valid": _mean(record.get("valid") or []),
+        "fwt": _or_nan(metrics.fwt, run.R, untrained),
+        "valid": _or_nan(_mean, record.get("valid") or []),
         "intransigence": math.nan,
         "mean-intransigence": math.nan,
         "intransigence-fraction": math.nan,
@@ -192,10 +194,22 @@ def _values(run: Run, record: dict[str, Any]) -> dict[str, float]:
         "replay": _number(memory.get("replay")) / MB,
         "aux": _number(memory.get("auxiliary")) / MB,
         "time": _number(seconds.get("total")),
-        "epochs": _epochs(record.get("curve") or []),
-        "rate": _rate(record.get("curve") or [], seconds.get("train") or []),
-        "shared-cost": shared_cost(record),
+        "epochs": _or_nan(_epochs, curve),
+        "rate": _or_nan(_rate, curve, seconds.get("train") or []),
+        "shared-cost": _or_nan(shared_cost, record),
     }
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _or_nan(measure: Callable[..., float], *parts: Any) -> float:
+    """A number that only one column needs: a damaged part does not cost the others."""
+    try:
+        return measure(*parts)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return math.nan
 
 
 def _mean(values: list[float]) -> float:
@@ -214,9 +228,10 @@ def _rate(curve: list[dict[str, float]], seconds: list[float]) -> float:
 
 
 def _number(value: Any) -> float:
-    """NaN for what is not there or not finite."""
-    number = math.nan if value is None else float(value)
-    return number if math.isfinite(number) else math.nan
+    """NaN for what is not there, not a number or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) <= sys.float_info.max else math.nan
 
 
 def _with_intransigence(runs: list[Run]) -> list[Run]:

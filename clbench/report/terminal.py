@@ -12,6 +12,7 @@ from clbench.report.table import Table, tables
 from clbench.report.words import spread
 
 _WIDTH = 100
+_NAME = 50
 
 
 def terminal(
@@ -31,7 +32,11 @@ def terminal(
 def render(table: Table) -> str:
     """One table."""
     rows = [
-        [cell.name, *(table.show(cell, c, " ± {}") for c in table.columns), str(len(cell.counted))]
+        [
+            _fitted(cell.name),
+            *(table.show(cell, c, " ± {}") for c in table.columns),
+            str(len(cell.counted)),
+        ]
         for cell in table.cells
     ]
     grid = tabulate(
@@ -51,6 +56,11 @@ def render(table: Table) -> str:
     for warning in table.warnings():
         lines += _wrapped(f"! {warning}", "  ")
     return "\n".join(lines) + "\n"
+
+
+def _fitted(name: str) -> str:
+    """A very long name in several lines, so that its numbers stay in sight."""
+    return "\n".join(textwrap.wrap(name, _NAME, break_on_hyphens=False)) or name
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -52,5 +52,30 @@ def test_a_number_that_no_float_holds_is_no_number(record):
     huge = record(memory={"architecture": 10**400, "replay": 0, "auxiliary": 0})
     odd = record(seed=1, memory={"architecture": math.inf, "replay": 0, "auxiliary": 0})
     runs, problems = read([huge, odd])
-    assert len(problems) == 1
-    assert [math.isnan(run.values["arch"]) for run in runs] == [True]
+    assert problems == []
+    assert [math.isnan(run.values["arch"]) for run in runs] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "column"),
+    [
+        ({"memory": "1 MB"}, "arch"),
+        ({"memory": {"architecture": "1 MB", "replay": 0, "auxiliary": 0}}, "arch"),
+        ({"seconds": {"total": None, "train": 3}}, "time"),
+        ({"valid": ["a", 2]}, "valid"),
+        ({"curve": [{"epoch": 1}]}, "epochs"),
+        ({"curve": "none"}, "rate"),
+        ({"R0": [1, "x"]}, "fwt"),
+    ],
+)
+def test_a_damaged_part_costs_only_its_column(record, changes, column):
+    [run], problems = read([record(**changes)])
+    assert problems == []
+    assert math.isnan(run.values[column])
+    assert run.values["acc"] == 85.0
+
+
+def test_a_record_that_is_no_run_is_left_out_in_words(record):
+    broken = record(spec__method=3)
+    _, [sentence] = read([broken])
+    assert sentence.startswith(f"Record {broken['id']} is left out: damaged (")

@@ -256,3 +256,12 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
         assert done.returncode == 0, done.stdout[-2000:]
         assert source.with_suffix(".pdf").stat().st_size > 1000
     assert "Overfull" not in done.stdout
+
+
+def test_a_very_long_name_leaves_the_numbers_in_sight(record) -> None:
+    name = f"ewc[{','.join(f'parameter_{i}={i}' for i in range(12))}]"
+    text = terminal([record(name)])
+    lines = text.splitlines()
+    assert max(len(line) for line in lines) < 130
+    assert name in "".join(line[:50].rstrip() for line in lines)
+    assert any("85.00" in line for line in lines)

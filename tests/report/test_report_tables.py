@@ -66,7 +66,7 @@ def test_a_method_that_only_failed_keeps_a_row_without_numbers(record: Make) -> 
     assert table.warnings() == ["ewc: 1 of 1 seed failed (seed 0)."]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None, "95", True])
 def test_an_accuracy_that_is_no_number_takes_its_run_out(record: Make, bad: float | None) -> None:
     broken = record("ewc", 1, R=[[95.0, 60.0], [90.0, bad]], id="b00000000000")
     table = only([record("ewc", 0), broken])
