@@ -22,15 +22,32 @@ def make_grid(
     overrides: dict[str, Any],
     threads: int = 1,
     device: str = "cpu",
+    most_tasks: int | None = None,
 ) -> list[Cell]:
-    """All cells of benchmarks x methods x seeds, in that order, each once."""
+    """All cells of benchmarks x methods x seeds, in that order, each once.
+
+    `most_tasks` lowers the parameter `tasks` of every benchmark that has more.
+    """
+    streams = select("benchmark", benchmarks)
+    if most_tasks is not None:
+        streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
     cells = [
         make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
-        for bench, bench_given in select("benchmark", benchmarks)
+        for bench, bench_given in streams
         for method, method_given in select("method", methods)
         for seed in seeds
     ]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+
+
+def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, Any]:
+    """The given values, with no more than `most` tasks."""
+    tasks = (benchmark.defaults | given).get("tasks")
+    if not isinstance(tasks, int):
+        raise UserError(
+            f"{benchmark.name} has no parameter `tasks`, so it cannot be cut to {most} tasks."
+        )
+    return given | {"tasks": min(most, tasks)}
 
 
 @dataclass(frozen=True)

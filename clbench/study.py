@@ -2,7 +2,9 @@
 
 A study is a TOML file with `title`, `seeds`, one or more `[[grid]]` (`methods`, `benchmarks` as
 `clbench run` takes them), and optionally `columns`, `figure`, and `[small]`, a declared reduction:
-`seeds` and any value of the training protocol. Those of the paper are in `clbench/studies/`.
+`seeds`, any value of the training protocol, and `tasks`, the most that a benchmark may have, by its
+parameter of that name: a stream of permutations ends early, one of classes has more in each task
+and no less data. Those of the paper are in `clbench/studies/`.
 """
 
 import importlib.resources
@@ -18,6 +20,8 @@ from clbench.report.figures import KINDS
 from clbench.spec import PROTOCOL_FIELDS, Cell
 
 BUDGETS = ("paper", "small")
+COUNTS = ("seeds", "tasks")
+"""What `[small]` may have besides values of the protocol."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Study:
     small: dict[str, Any] = field(default_factory=dict)
 
     def budget(self, name: str) -> tuple[int, dict[str, Any]]:
-        """How many seeds, and what of the protocol is changed."""
+        """How many seeds, and what of the tasks and the protocol is changed."""
         if name == "small" and not self.small:
             raise UserError(f"The study {self.name} declares no small budget, under [small].")
         changes = dict(self.small) if name == "small" else {}
@@ -43,10 +47,12 @@ class Study:
     def cells(self, budget: str, threads: int = 1, device: str = "cpu") -> list[Cell]:
         """All runs of the study."""
         seeds, changes = self.budget(budget)
+        tasks = changes.pop("tasks", None)
         found: dict[str, Cell] = {}
         for block in self.grid:
+            methods, benchmarks = block["methods"], block["benchmarks"]
             for cell in make_grid(
-                block["methods"], block["benchmarks"], list(range(seeds)), changes, threads, device
+                methods, benchmarks, list(range(seeds)), changes, threads, device, tasks
             ):
                 found[cell.id] = cell
         return list(found.values())
@@ -54,10 +60,17 @@ class Study:
     def note(self, budget: str) -> str:
         """The sentence for the caption."""
         seeds, changes = self.budget(budget)
-        words = [f"{seeds} seeds" if seeds > 1 else "1 seed"]
+        words = [_counted(seeds, "seed")]
+        if "tasks" in changes:
+            words.append(f"at most {_counted(changes.pop('tasks'), 'task')}")
         words += [f"{key}={value}" for key, value in changes.items()]
-        full = "" if budget == "paper" else f"; the full one has {self.seeds} seeds and no cut"
+        whole = _counted(self.seeds, "seed")
+        full = "" if budget == "paper" else f"; the full one has {whole} and no cut"
         return f"Study {self.name}, budget {budget}: {', '.join(words)}{full}."
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def shipped() -> dict[str, Any]:
@@ -110,14 +123,11 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
             raise unknown(f"column in {where}:", str(column), COLUMNS)
     if content.get("figure", "") not in ("", *KINDS):
         raise unknown(f"figure in {where}:", content["figure"], KINDS)
-    small = dict(content.get("small", {}))
-    seeds = small.pop("seeds", 1)
-    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
-    if min(content.get("seeds", 1), seeds if whole else 0) < 1:
-        raise UserError(f"{where}: seeds must be a whole number of at least 1.")
+    _count(content.get("seeds", 1), f"{where}: seeds")
     small = {
-        key: _protocol(key, value, f"{where}: small.{key}") for key, value in small.items()
-    } | ({"seeds": seeds} if "seeds" in content.get("small", {}) else {})
+        key: _reduction(key, value, f"{where}: small.{key}")
+        for key, value in content.get("small", {}).items()
+    }
     return Study(
         name,
         content["title"],
@@ -132,7 +142,15 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
 _WORDS = {str: "text", int: "whole number", list: "list", dict: "table"}
 
 
-def _protocol(key: str, value: Any, where: str) -> Any:
+def _reduction(key: str, value: Any, where: str) -> Any:
+    if key in COUNTS:
+        return _count(value, where)
     if key not in PROTOCOL_FIELDS:
-        raise unknown(f"protocol value in {where}:", key, ("seeds", *PROTOCOL_FIELDS))
+        raise unknown(f"value in {where}:", key, (*COUNTS, *PROTOCOL_FIELDS))
     return PROTOCOL_FIELDS[key].parse(str(value), where)
+
+
+def _count(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UserError(f"{where} must be a whole number of at least 1.")
+    return value

@@ -43,8 +43,9 @@ def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
     for name in shipped():
         study = load(name)
         assert len(study.cells("small")) < len(study.cells("paper")) or study.seeds == 1
-        assert f"Study {name}, budget small: 1 seed, epochs=" in study.note("small")
-        assert f"the full one has {study.seeds} seeds" in study.note("small")
+        cut = "at most 5 tasks, " if "tasks" in study.small else ""
+        assert f"Study {name}, budget small: 1 seed, {cut}epochs=" in study.note("small")
+        assert f"the full one has {study.seeds} seed" in study.note("small")
         assert study.note("paper").startswith(f"Study {name}, budget paper: {study.seeds} seed")
 
 
@@ -55,6 +56,26 @@ def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
     assert [cell.spec.protocol.epochs for cell in small] == [1, 1]
     assert {cell.spec.seed for cell in full} == {0, 1}
     assert {cell.spec.protocol.epochs for cell in full} == {50}
+
+
+def test_the_small_budget_may_have_fewer_tasks_and_never_more(tmp_path: Path) -> None:
+    streams = "permuted-mnist,permuted-mnist[tasks=20],permuted-mnist[tasks=3]"
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN.replace("BENCHMARK", streams) + "tasks = 4\n")
+    study = load(str(path))
+    small = {cell.labels["benchmark"] for cell in study.cells("small")}
+    assert small == {"permuted-mnist[tasks=4]", "permuted-mnist[tasks=3]"}
+    assert {cell.spec.benchmark_params["tasks"] for cell in study.cells("paper")} == {3, 10, 20}
+    assert "budget small: 1 seed, at most 4 tasks, epochs=1;" in study.note("small")
+    assert "tasks" not in study.note("paper")
+
+
+def test_a_benchmark_whose_tasks_are_fixed_cannot_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN.replace("BENCHMARK", "split-mnist-5k") + "tasks = 2\n")
+    assert load(str(path)).cells("paper")
+    with pytest.raises(UserError, match="split-mnist-5k has no parameter `tasks`, so it cannot"):
+        load(str(path)).cells("small")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +93,8 @@ def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
         (OWN.replace('"forgetting"', '"forgeting"'), "Did you mean 'forgetting'"),
         (OWN.replace("seeds = 1", "seeds = true"), "at least 1"),
         (OWN.replace("epochs = 1", 'epochs = "many"'), "small.epochs"),
+        (OWN.replace("epochs = 1", "tasks = 0"), "small.tasks must be a whole number of at least"),
+        (OWN.replace("epochs = 1", "task = 5"), "Did you mean 'tasks'"),
     ],
 )
 def test_mistakes_in_a_file_are_sentences(text: str, sentence: str, tmp_path: Path) -> None:
