@@ -1,14 +1,18 @@
-"""Records as runs write them, small enough to work out by hand."""
+"""Records as runs write them, small enough to work out by hand; and a browser to see pages in."""
 
 import hashlib
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clbench.report import write
+
 Record = dict[str, Any]
+Open = Callable[..., Any]
 PROTOCOL = {
     "lr": 0.05,
     "momentum": 0.0,
@@ -109,3 +113,75 @@ def save(tmp_path: Path) -> Callable[[list[Record]], Path]:
         return tmp_path / "results"
 
     return write
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        # a root user's chromium starts only without its sandbox; it sees our own file alone
+        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Write the page of some records and open it from disk; an error of the page's fails the test.
+
+    `page.bad` collects errors, dialogs and requests that leave the file.
+    """
+    contexts, pages = [], []
+
+    def go(records: list[Record], url: str = "", **options: Any) -> Any:
+        if not url:
+            url = write(records, (), tmp_path / "page", ["html"])[-1].as_uri()
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
+        page = context.new_page()
+        page.set_default_timeout(120_000)
+        page.bad = []
+        page.on("console", lambda message: page.bad.append(message.text))
+        page.on("pageerror", lambda error: page.bad.append(str(error)))
+        page.on("dialog", lambda dialog: (page.bad.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith((url.partition("#")[0], "data:", "blob:"))
+                or page.bad.append(request.url)
+            ),
+        )
+        page.goto(url)
+        contexts.append(context)
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        assert page.bad == []
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def acl() -> Record:
+    """A run with all that a record can hold."""
+    without = {
+        "nothing": 90.0,
+        "shared_zeroed": 90.0,
+        "shared_shuffled": 89.9,
+        "private_zeroed": 50.0,
+    }
+    curve = [
+        {"task": task, "epoch": epoch, "valid_accuracy": 70.0 + epoch, "loss": 1 / epoch}
+        for task in (1, 2)
+        for epoch in (1, 2, 3)
+    ]
+    return make_record(
+        "acl",
+        curve=curve,
+        diagnostics=[{"shared_spread": 0.5}, {"without": {"1": without, "2": without}}],
+        provenance={"host": "a-host", "versions": {"torch": "2.4"}},
+    )

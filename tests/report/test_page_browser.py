@@ -1,16 +1,15 @@
-"""The page in a real browser: what a reader clicks, types and points at."""
+"""The page in a real browser: its tables, and what a reader sorts, filters, copies and saves."""
 
 import json
 import re
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clbench.report import latex, plain, tables, write
+from clbench.report import latex, plain, tables
 from clbench.report.page import data
 from clbench.report.page.serve import Live, bind
 from clbench.store import Store
@@ -19,77 +18,6 @@ Record = dict[str, Any]
 Make = Callable[..., Record]
 Open = Callable[..., Any]
 SCRIPT = "<script>alert(1)</script>"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        # a root user's chromium starts only without its sandbox; it sees our own file alone
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Write the page of some records and open it from disk; an error of the page's fails the test.
-
-    `page.bad` collects errors, dialogs and requests that leave the file.
-    """
-    contexts, pages = [], []
-
-    def go(records: list[Record], url: str = "", **options: Any) -> Any:
-        if not url:
-            url = write(records, (), tmp_path / "page", ["html"])[-1].as_uri()
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
-        page = context.new_page()
-        page.set_default_timeout(120_000)
-        page.bad = []
-        page.on("console", lambda message: page.bad.append(message.text))
-        page.on("pageerror", lambda error: page.bad.append(str(error)))
-        page.on("dialog", lambda dialog: (page.bad.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith((url.partition("#")[0], "data:", "blob:"))
-                or page.bad.append(request.url)
-            ),
-        )
-        page.goto(url)
-        contexts.append(context)
-        pages.append(page)
-        return page
-
-    yield go
-    for page in pages:
-        assert page.bad == []
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture
-def acl(record: Make) -> Record:
-    """A run with all that a record can hold."""
-    without = {
-        "nothing": 90.0,
-        "shared_zeroed": 90.0,
-        "shared_shuffled": 89.9,
-        "private_zeroed": 50.0,
-    }
-    curve = [
-        {"task": task, "epoch": epoch, "valid_accuracy": 70.0 + epoch, "loss": 1 / epoch}
-        for task in (1, 2)
-        for epoch in (1, 2, 3)
-    ]
-    return record(
-        "acl",
-        curve=curve,
-        diagnostics=[{"shared_spread": 0.5}, {"without": {"1": without, "2": without}}],
-        provenance={"host": "a-host", "versions": {"torch": "2.4"}},
-    )
 
 
 def names(page: Any) -> list[str]:
@@ -203,62 +131,6 @@ def test_the_policy_stops_a_script_that_got_in(open_page: Open, grid: list[Recor
     assert "Content Security Policy" in page.bad.pop()
 
 
-def test_a_number_leads_to_its_runs_record(
-    open_page: Open, grid: list[Record], acl: Record
-) -> None:
-    page = open_page([*grid, acl])
-    page.locator("a", has_text="85.00").click()
-    text = page.locator(".run").inner_text()
-    assert page.url.endswith(f"#run-{acl['id']}")
-    for words in ("a-host", "versions.torch", "lr_factor", "SECONDS", "shared zeroed", "S is idle"):
-        assert words.lower() in text.lower()
-    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
-    # the address alone leads there, too; and a mean leads to all of its seeds
-    fresh = open_page([*grid, acl], page.url)
-    fresh.locator(".run[open] .heat").wait_for()
-    fresh.get_by_role("row", name=re.compile("agem")).locator("a").first.click()
-    seeds = fresh.locator(".run > summary strong")
-    playwright.expect(seeds).to_have_text(["Seed 0", "Seed 1", "Seed 0"])
-
-
-def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
-    page.get_by_role("button", name="acl").press("Enter")
-    grid = page.get_by_role("grid")
-    readout = grid.locator("xpath=ancestor::figure").locator(".readout")
-    grid.get_by_role("gridcell").nth(2).hover()
-    playwright.expect(readout).to_have_text(
-        "After task 2, task 1: 90.00 %, \N{MINUS SIGN}5.00 points since it was learned"
-    )
-    grid.get_by_role("gridcell").nth(0).focus()
-    page.keyboard.press("ArrowRight")
-    playwright.expect(readout).to_have_text("After task 1, task 2: 60.00 %, before it was learned")
-    page.keyboard.press("ArrowDown")
-    playwright.expect(readout).to_have_text("After task 2, task 2: 80.00 %")
-    page.keyboard.press("ArrowDown")  # there is no more
-    assert page.evaluate("document.activeElement.textContent") == "80.00"
-    assert grid.locator("[tabindex='0']").count() == 1
-
-
-def test_curves_answer_pointer_and_keys(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
-    page.get_by_role("button", name="acl").click()
-    figure = page.locator(".run figure", has_text="Validation accuracy")
-    chart, readout = figure.locator("svg[tabindex]"), figure.locator(".readout")
-    box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)
-    playwright.expect(readout).to_have_text("Task 2, epoch 3: 73.00")
-    assert figure.locator(".line.dim").count() == 1
-    page.mouse.move(0, 0)
-    assert figure.locator(".line.dim").count() == 0
-    chart.focus()
-    page.keyboard.press("ArrowLeft")
-    playwright.expect(readout).to_have_text("Task 2, epoch 2: 72.00")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("Home")
-    playwright.expect(readout).to_have_text("Task 1, epoch 1: 71.00")
-
-
 def test_columns_can_be_chosen(open_page: Open, grid: list[Record]) -> None:
     page = open_page(grid)
     page.locator("#chooser summary").press("Enter")
@@ -287,47 +159,6 @@ def test_published_stands_beside_measured(
     assert names(page)[0] == "agem"
     row.get_by_role("button").click()
     assert "(A paper)" in page.locator(".runs").inner_text()
-
-
-def test_light_and_dark(open_page: Open, grid: list[Record]) -> None:
-    colour = "getComputedStyle(document.body).backgroundColor"
-    page = open_page(grid, color_scheme="dark")
-    dark = page.evaluate(colour)
-    page.emulate_media(color_scheme="light")
-    page.locator("html[data-theme=light]").wait_for()
-    light = page.evaluate(colour)
-    assert light != dark
-    button = page.get_by_role("button", name="Dark")
-    button.click()
-    assert page.evaluate(colour) == dark
-    assert button.get_attribute("aria-pressed") == "true"
-    page.reload()
-    assert page.evaluate(colour) == dark  # the reader's choice stays
-
-
-@pytest.mark.parametrize("width", [320, 390, 1400])
-def test_the_page_is_never_wider_than_the_window(
-    open_page: Open, grid: list[Record], acl: Record, record: Make, width: int
-) -> None:
-    long = record("ewc[" + ",".join(f"parameter_{i}=0.12345" for i in range(9)) + "]")
-    page = open_page([*grid, acl, long], viewport={"width": width, "height": 800})
-    for button in page.locator("button.open").all():
-        button.click()
-    page.locator("#chooser summary").click()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_everything_that_acts_has_a_name(open_page: Open, grid: list[Record], acl: Record) -> None:
-    page = open_page([*grid, acl])
-    page.get_by_role("button", name="acl").click()
-    nameless = page.evaluate(
-        "[...document.querySelectorAll('button, input, select, a, [tabindex=\"0\"]')].filter(e =>"
-        " !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length)"
-        ".map(e => e.outerHTML)"
-    )
-    assert nameless == []
-    assert page.get_by_role("main").count() == 1
-    assert page.get_by_role("heading", level=1).count() == 1
 
 
 def test_a_served_page_follows_the_runs(
