@@ -49,7 +49,7 @@ class Joint(Method):
     each: bool = False
     """train anew on tasks 1..k after every task k, not only on all tasks at the end"""
 
-    tuned = {"split-mnist": {"lr": 0.2}}
+    tuned = {"split-mnist": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.001}}
 
     def build(self, stream: Stream) -> Strategy:
         return JointStrategy(model=ordinary(stream), stream=stream, each=self.each)
