@@ -27,6 +27,12 @@ CONTRADICTED = {("split-mnist", "ACL"), ("split-cifar100", "ACL"), ("split-minii
 def test_no_row_is_missing() -> None:
     assert {name: len(rows(name)) for name in TABLES} == ROWS
     assert len(document("datasets")["sizes"]) == 13
+    summary = {row["benchmark"]: row for row in document("datasets")["summary"]}
+    assert set(summary) == set(MAIN)
+    for row in document("datasets")["sizes"]:
+        of = summary[row["benchmark"]]
+        if row["benchmark"] != "permuted-mnist":  # its tasks share their classes
+            assert row["classes"] * of["tasks"][0] == of["classes"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -1,0 +1,93 @@
+"""How many images the tasks of a benchmark have, counted, beside what the paper prints."""
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from clbench import data
+from clbench.errors import UserError
+from clbench.grid import make_grid
+from clbench.report.paper import document
+from clbench.runner import make_stream
+from clbench.store import write_atomically
+
+_COUNTS = ("train", "valid", "test")
+_HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "")
+
+
+def sizes(benchmarks: str, root: Path, accept: bool) -> tuple[list[list[str]], list[str]]:
+    """A row per task, equal tasks in one, and a sentence for each benchmark that has no data."""
+    rows: list[list[str]] = []
+    problems = []
+    for cell in make_grid("finetune", benchmarks, [0], {}):
+        name = cell.labels["benchmark"]
+        try:
+            found = {d: data.load(d, root, accept) for d in cell.benchmark.meta["datasets"]}
+        except UserError as error:
+            problems.append(f"{name} is not counted: {error}")
+            for paper in _printed(cell.spec.benchmark):
+                which = str(paper.get("title") or paper.get("task") or "each")
+                numbers = [f"{paper[part]:,}" for part in _COUNTS]
+                rows.append([name, which, str(paper["classes"]), *[""] * 4, *numbers, "no data"])
+            continue
+        stream = make_stream(cell, found)
+        shape = "x".join(map(str, stream.input_shape))
+        for k, task in enumerate(stream.tasks, 1):
+            counted = [len(getattr(task, part)) for part in _COUNTS]
+            paper = _published(cell.spec.benchmark, k, task.title)
+            printed = [paper.get(part) for part in _COUNTS]
+            word = "" if not paper else "same" if printed == counted else "differs"
+            numbers = ["" if n is None else f"{n:,}" for n in [*counted, *printed]]
+            rows.append([name, str(k), str(len(task.classes)), shape, *numbers, word])
+    return _merged(rows), problems
+
+
+def _printed(benchmark: str) -> list[dict[str, Any]]:
+    return [row for row in document("datasets")["sizes"] if row["benchmark"] == benchmark]
+
+
+def _published(benchmark: str, k: int, title: str) -> dict[str, Any]:
+    """The paper's counts of task k; of 5-Datasets, whose order is drawn, by the data set's name."""
+    for row in _printed(benchmark):
+        named = row.get("title", "").replace("-", "").lower()
+        if named == title.replace("-", "").lower() if named else row.get("task", k) == k:
+            return row
+    return {}
+
+
+def _merged(rows: list[list[str]]) -> list[list[str]]:
+    """Neighbours that differ in nothing but the task become one row, `1-10`."""
+    merged: list[list[str]] = []
+    for row in rows:
+        last = merged[-1] if merged else None
+        if last and [last[0], *last[2:]] == [row[0], *row[2:]]:
+            last[1] = f"{last[1].partition('-')[0]}-{row[1]}"
+        else:
+            merged.append(list(row))
+    return merged
+
+
+def render(rows: Iterable[list[str]], form: str) -> str:
+    """The table as `txt`, `md`, `tex` or `csv`, with what is known of the paper's slips."""
+    if form == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([_HEAD, *rows])
+        return out.getvalue()
+    style = {"txt": "simple", "md": "github", "tex": "latex_booktabs"}[form]
+    align = ("left", "right", "right", "right", *["right"] * 6, "left")
+    grid = tabulate(rows, _HEAD, tablefmt=style, disable_numparse=True, colalign=align)
+    notes = "\n".join(document("datasets")["notes"])
+    return f"{grid}\n\n{notes}\n"
+
+
+def write(rows: list[list[str]], folder: Path) -> list[Path]:
+    """`table-datasets.md`, `.tex` and `.csv`; the paths."""
+    paths = [folder / f"table-datasets.{form}" for form in ("md", "tex", "csv")]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, render(rows, path.suffix[1:]).encode())
+    return paths
