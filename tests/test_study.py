@@ -136,9 +136,23 @@ def test_a_study_of_ones_own_trains_and_reports(
     assert {path.suffix for path in (out / "studies" / "mine").glob("figure-matrix-*")} == {
         ".pdf", ".svg", ".png", ".txt"
     }  # fmt: skip
+    caption = (out / "studies" / "mine" / "figure-matrix-tiny.txt").read_text()
+    assert load(str(path)).note("small") in " ".join(caption.split())
     [table] = (out / "studies" / "mine").glob("*.json")
     assert {row["method"] for row in json.loads(table.read_text())["rows"]} == {"finetune", "ewc"}
     assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out
+
+
+def test_latent_spaces_on_a_benchmark_of_ones_own(
+    clbench: Callable[..., Any], tiny: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    own = OWN.replace("BENCHMARK", str(tiny)).replace("finetune,ewc", "acl")
+    path.write_text('figure = "latent"\n' + own)
+    out = tmp_path / "out"
+    result = clbench("study", str(path), "--budget", "small", "--out", str(out), "--workers", "1")
+    assert result.code == 0, result.err
+    assert (out / "studies" / "mine" / "figure-latent-tiny.png").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tabulate import tabulate
 from clbench import data
 from clbench.cli.options import training_options
 from clbench.cli.run import carry_out
+from clbench.spec import Cell
 from clbench.store import Place, Store
 from clbench.study import BUDGETS, load, shipped
 
@@ -54,28 +55,27 @@ def command(
     study = load(name)
     cells = study.cells(budget, threads, device)
     place = Place(Path(out), data.data_root(data_root), accept_data)
-    layout: dict[str, Any] = {
-        "columns": study.columns,
-        "vs_paper": True,
-        "note": study.note(budget),
-    }
+    note = study.note(budget)
+    layout: dict[str, Any] = {"columns": study.columns, "vs_paper": True, "note": note}
     folder = f"studies/{study.name}"
     carry_out(cells, place, workers, rerun, dry_run, layout, folder)
     if study.figure and not dry_run:
-        for path in _draw(study.figure, {cell.id for cell in cells}, place, place.out / folder):
+        for path in _draw(study.figure, cells, place, place.out / folder, note):
             click.echo(f"wrote {path}")
 
 
-def _draw(kind: str, ids: set[str], place: Place, folder: Path) -> list[Path]:
+def _draw(kind: str, cells: list[Cell], place: Place, folder: Path, note: str) -> list[Path]:
     """The figure of the study's own runs."""
     from clbench.report.figures import FORMATS
     from clbench.report.figures.checkpoints import Source
     from clbench.report.figures.write import write
     from clbench.report.table import tables
 
+    ids = {cell.id for cell in cells}
     records = [record for record in Store(place.out).records()[0] if record["id"] in ids]
-    options = {"source": Source(place.out, place.data_root)} if kind == "latent" else {}
-    paths, left_out = write(kind, tables(records), folder, FORMATS, **options)
+    own = [d.path for cell in cells for d in (cell.method, cell.benchmark) if not d.module]
+    options = {"source": Source(place.out, place.data_root, tuple(own))} if kind == "latent" else {}
+    paths, left_out = write(kind, tables(records), folder, FORMATS, note, **options)
     for sentence in left_out:
         click.echo(f"warning: {sentence}", err=True)
     return paths

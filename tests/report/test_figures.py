@@ -224,6 +224,18 @@ def test_the_caption_says_what_seeds_protocol_runs_and_what_is_missing(grid: lis
     assert all(record["id"] in said for record in grid)
 
 
+def test_the_caption_is_about_the_setting_that_names_differ_from(record: Make) -> None:
+    """Only agem records its memory, yet its name says what sets it apart from the others."""
+    odd = {"spec__protocol__lr": 0.5, "labels__protocol": "lr=0.5"}
+    bare = {"memory": {}}
+    records = [record("ewc", 0, **bare), record("pnn", 0, **bare), record("agem", 0, **odd)]
+    picture = drawn(memory, records)
+    assert legend_of(picture.figure)[0] == "agem (lr=0.5)"
+    said = " ".join(picture.text().split())
+    assert "Protocol: lr=0.05, momentum=0" in said
+    assert "A method made with anything else says so in parentheses." in said
+
+
 def test_looks_differ_without_colour() -> None:
     for n in (5, 7):
         looks = [style.look(i, n) for i in range(n)]

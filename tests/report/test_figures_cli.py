@@ -127,14 +127,40 @@ def test_no_records(kind: str, tmp_path: Path, clbench: Callable[..., Any]) -> N
     assert "No records in" in refused(clbench, tmp_path / "nowhere", kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_accuracy_that_is_no_number(
+NAN = [[95.0, 60.0], [90.0, float("nan")]]
+
+
+@pytest.mark.parametrize("kind", ["accuracy", "matrix", "memory"])
+def test_a_run_with_an_accuracy_that_is_no_number_is_left_out_and_said(
     kind: str, record: Make, save: Save, clbench: Callable[..., Any]
 ) -> None:
-    bad = record("ewc", 1, R=[[95.0, 60.0], [90.0, float("nan")]], id="b00000000000")
-    said = refused(clbench, save([record("ewc", 0), bad]), kind)
-    assert "Run b00000000000 (ewc on two-tasks, seed 1) cannot be drawn" in said
-    assert "the accuracy on task 2 after task 2 is not a number" in said
+    bad = [record("ewc", 1, R=NAN, id="b00000000000"), record("agem", 0, R=NAN, id="b11111111111")]
+    out = save([record("ewc", 0), *bad])
+    said = clbench("figure", kind, "--out", str(out))
+    assert said.code == 0, said.err
+    caption = " ".join((out / "figures" / f"figure-{kind}-two-tasks.txt").read_text().split())
+    fault = "left out: the accuracy on task 2 after task 2 is not a number."
+    assert f"ewc: seed 1 (run b00000000000) {fault}" in caption
+    assert f"agem: seed 0 (run b11111111111) {fault}" in caption
+    assert f"Runs: {record('ewc', 0)['id']}." in caption
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_accuracies_that_are_no_numbers(
+    kind: str, record: Make, save: Save, clbench: Callable[..., Any]
+) -> None:
+    said = refused(clbench, save([record("ewc", 1, R=NAN, id="b00000000000")]), kind)
+    assert "no finished run on two-tasks has them" in said
+    assert "Run b00000000000 (ewc, seed 1) is left out: the accuracy on task 2 after" in said
+
+
+def test_what_a_figure_needs_may_be_in_the_run_that_is_left_out(
+    record: Make, save: Save, clbench: Callable[..., Any]
+) -> None:
+    diagnostics = [{"used_capacity": [10.0]}, {"used_capacity": [20.0]}]
+    bad = record("hat", 0, R=NAN, diagnostics=diagnostics, id="b00000000000")
+    said = refused(clbench, save([record("ewc", 0), bad]), "capacity")
+    assert "hat,packnet makes some. Run b00000000000 (hat, seed 0) is left out" in said
 
 
 @pytest.mark.parametrize("kind", ["accuracy", "matrix", "replay", "capacity", "latent"])

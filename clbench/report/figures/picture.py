@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clbench.errors import UserError
@@ -22,6 +22,11 @@ class Picture:
 
     figure: Any
     caption: list[str]
+
+    def noted(self, note: str) -> "Picture":
+        """With a sentence more, right after what is shown."""
+        first, *rest = self.caption
+        return replace(self, caption=[first, note, *rest]) if note else self
 
     def text(self) -> str:
         """The caption as it is written beside the figure."""
@@ -50,17 +55,19 @@ def rows(
     """The rows of the table that the figure can show, all with finished runs.
 
     `tasks` is the fewest that it makes sense for, `wants` chooses among rows, and `lacking` is the
-    sentence for a table with none that is wanted. Accuracies that are no numbers are refused: a
-    figure has no place to say what is missing from it.
+    sentence for a table with none that is wanted. Runs whose accuracies are no numbers are not
+    counted in any row; the caption names them, or the error if nothing is left.
     """
-    for cell in table.cells:
-        for run in cell.others:
-            if run.fault:
-                raise UserError(
-                    f"Run {run.id} ({run.method} on {run.benchmark}, seed {run.seed}) cannot be "
-                    f"drawn: {run.fault}. Train it again, or choose others with --methods."
-                )
+    faulty = [run for cell in table.cells for run in cell.others if run.fault]
+    left_out = "".join(
+        f" Run {run.id} ({run.method}, seed {run.seed}) is left out: {run.fault}." for run in faulty
+    )
     done = [cell for cell in table.cells if cell.counted]
+    if not done and faulty:
+        raise Lacking(
+            f"The figure {kind!r} needs accuracies that are numbers, and no finished run on "
+            f"{table.benchmark} has them: clbench run --rerun all trains again.{left_out}"
+        )
     if not done:
         raise Lacking(
             f"The figure {kind!r} needs finished runs, and {table.benchmark} has none yet: "
@@ -73,7 +80,7 @@ def rows(
         )
     shown = [cell for cell in done if cell.head.tasks >= tasks and wants(cell)]
     if not shown:
-        raise Lacking(lacking)
+        raise Lacking(lacking + left_out)
     if len(shown) > MOST:
         raise UserError(
             f"{len(shown)} methods on {table.benchmark} are too many for one figure (at most "
@@ -89,14 +96,15 @@ def words(
     drawn: Sequence[str] = (),
     runs: Sequence[Run] = (),
 ) -> list[str]:
-    """The caption: what is shown, the protocol, what is not in it, and the runs behind it.
+    """The caption: what is shown, the table's usual setting, what is not in it, and the runs.
 
     `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
     those behind it if not all of the cells'.
     """
     shown = list(cells)
     title = table.title if table.title == table.benchmark else f"{table.title} ({table.benchmark})"
-    facts = caption(shown, usual(shown), row="A method", zero=False)
+    # names say how a row differs from the table's usual setting, which need not be drawn
+    facts = caption(shown, usual(table.cells), row="A method", zero=False)
     paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
     for cell, name in zip(cells, drawn, strict=False):
         if name != cell.name:

@@ -22,12 +22,18 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def write(
-    kind: str, tables: Iterable[Table], folder: Path, formats: Iterable[str], **options: Any
+    kind: str,
+    tables: Iterable[Table],
+    folder: Path,
+    formats: Iterable[str],
+    note: str = "",
+    **options: Any,
 ) -> tuple[list[Path], list[str]]:
     """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
 
     Returns the paths, captions included, and a sentence for every table that was left out; if
-    none can be drawn, the first sentence is the error. `options` are passed on to the figure.
+    none can be drawn, the first sentence is the error. `note` is a sentence for each caption;
+    `options` are passed on to the figure.
     """
     draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
     paths: list[Path] = []
@@ -36,7 +42,7 @@ def write(
     for table in tables:
         with style.styled():
             try:
-                picture: Picture = draw(table, **options)
+                picture: Picture = draw(table, **options).noted(note)
             except Lacking as error:
                 left_out.append(str(error))
                 continue
