@@ -11,7 +11,7 @@ import click
 from clbench import data
 from clbench.cli.options import parse_seeds, training_options
 from clbench.errors import UserError, unknown
-from clbench.grid import State, make_grid, state_of, to_run
+from clbench.grid import make_grid, state_of, to_run
 from clbench.spec import PROTOCOL_FIELDS, Cell
 from clbench.store import Place, Store
 
@@ -154,7 +154,9 @@ def carry_out(
     states |= {cell.id: state_of(cell, store, checksums) for cell in done}
     chosen = to_run(states, rerun)
     if dry_run:
-        _print_plan(cells, states, chosen, store, workers)
+        from clbench.cli.plan import print_plan
+
+        print_plan(cells, states, chosen, store, workers)
         return
     work = [cell for cell in cells if cell.id in chosen]
     checksums |= _load_data(work, place, needed=True)
@@ -264,49 +266,3 @@ def _print_result(
         click.echo(f"{len(bad)} of {len(cells)} runs have no result.", err=True)
         refused = all(ended.get(c.id, {}).get("status") == "refused" for c in bad)
         sys.exit(2 if refused else 1)  # refused: nothing failed, the command asked for too much
-
-
-def _print_plan(
-    cells: list[Cell], states: dict[str, State], chosen: set[str], store: Store, workers: int
-) -> None:
-    from tabulate import tabulate
-
-    from clbench.cli.progress import duration
-
-    seconds = estimates(cells, store)
-    rows = [
-        (
-            cell.labels["benchmark"],
-            cell.labels["method"],
-            cell.spec.seed,
-            cell.id,
-            states[cell.id],
-            "train" if cell.id in chosen else "",
-            duration(seconds[cell.id]) if cell.id in seconds else "?",
-        )
-        for cell in cells
-    ]
-    headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
-    click.echo(tabulate(rows, headers, disable_numparse=True))
-    known = [seconds[i] for i in chosen if i in seconds]
-    guess = [f"about {duration(sum(known) / workers)} with {workers} workers"] if known else []
-    if missing := len(chosen) - len(known):
-        guess.append(f"{missing} runs have no past run to judge their time by")
-    words = f": {'; '.join(guess)}" if guess else ""
-    click.echo(f"\n{len(chosen)} of {len(cells)} runs to train{words}.")
-
-
-def estimates(cells: list[Cell], store: Store) -> dict[str, float]:
-    """Mean seconds of finished runs with the same labels, by cell id; no entry where none is."""
-    past: dict[tuple[str, ...], list[float]] = {}
-    for record in store.records()[0]:
-        if record["status"] == "done" and "total" in record["seconds"]:
-            labels = record["labels"]
-            key = (labels["benchmark"], labels["method"], labels["protocol"])
-            past.setdefault(key, []).append(record["seconds"]["total"])
-    found = {}
-    for cell in cells:
-        key = (cell.labels["benchmark"], cell.labels["method"], cell.labels["protocol"])
-        if key in past:
-            found[cell.id] = sum(past[key]) / len(past[key])
-    return found

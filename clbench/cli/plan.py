@@ -1,0 +1,102 @@
+"""What `--dry-run` prints: the state of each cell, and how long it may take."""
+
+import contextlib
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from tabulate import tabulate
+
+from clbench.cli.progress import duration
+from clbench.grid import State
+from clbench.spec import Cell
+from clbench.store import Store
+
+
+def print_plan(
+    cells: list[Cell], states: dict[str, State], chosen: set[str], store: Store, workers: int
+) -> None:
+    """Say where each cell stands, whether it would be trained, and how long that may take."""
+    guesses = estimates(cells, store)
+    rows = [
+        (
+            cell.labels["benchmark"],
+            cell.labels["method"],
+            cell.spec.seed,
+            cell.id,
+            states[cell.id],
+            "train" if cell.id in chosen else "",
+            guesses.get(cell.id, "?"),
+        )
+        for cell in cells
+    ]
+    headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
+    click.echo(tabulate(rows, headers, disable_numparse=True))
+    known = [guesses[run_id] for run_id in chosen if run_id in guesses]
+    words = []
+    if known:
+        seconds = [guess.seconds for guess in known]
+        longest = max(sum(seconds) / workers, max(seconds))
+        other = sorted({key for guess in known for key in guess.other})
+        words.append(
+            ("at most " if any(guess.most for guess in known) else "")
+            + f"about {duration(longest)} with {workers} worker{'s' if workers > 1 else ''}"
+            + (f", from runs with other {', '.join(other)}" if other else "")
+        )
+    if missing := len(chosen) - len(known):
+        words.append(f"no past run to judge {missing} of them by")
+    guess = f": {'; '.join(words)}" if words else ""
+    click.echo(f"\n{len(chosen)} of {len(cells)} runs to train{guess}.")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How long a run may take, by past ones."""
+
+    seconds: float
+    other: tuple[str, ...]
+    """What of the protocol and the machine was different in those."""
+    most: bool
+    """They ended at a lower cap on epochs, and might have stopped before the new one."""
+
+    def __str__(self) -> str:
+        return f"at most {duration(self.seconds)}" if self.most else duration(self.seconds)
+
+
+def estimates(cells: list[Cell], store: Store) -> dict[str, Guess]:
+    """A guess by cell id, from finished runs of the same method and benchmark, those with the
+    fewest differences; no entry where there is none."""
+    past: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in store.records()[0]:
+        if record["status"] == "done":
+            labels = record["labels"]
+            past.setdefault((labels["benchmark"], labels["method"]), []).append(record)
+    found = {}
+    for cell in cells:
+        guesses: dict[tuple[str, ...], list[Guess]] = {}
+        for record in past.get((cell.labels["benchmark"], cell.labels["method"]), ()):
+            with contextlib.suppress(KeyError, TypeError):  # a record that lacks what it takes
+                guess = _guess(cell, record)
+                guesses.setdefault(guess.other, []).append(guess)
+        if guesses:
+            nearest = min(guesses, key=lambda other: (len(other), other))
+            mean = statistics.fmean(guess.seconds for guess in guesses[nearest])
+            found[cell.id] = Guess(mean, nearest, any(guess.most for guess in guesses[nearest]))
+    return found
+
+
+def _guess(cell: Cell, record: dict[str, Any]) -> Guess:
+    """By seconds an epoch: tasks that stopped on their own would again, those that reached the cap
+    would reach the cell's."""
+    mine, its = cell.spec.canonical(), record["spec"]
+    other = [key for key, value in mine["protocol"].items() if its["protocol"].get(key) != value]
+    other += [key for key in ("threads", "device") if its[key] != mine[key]]
+    train, rest = (sum(record["seconds"][part]) for part in ("train", "eval"))
+    epochs = Counter(epoch["task"] for epoch in record["curve"])
+    cap, old_cap = mine["protocol"]["epochs"], its["protocol"]["epochs"]
+    capped = [count >= old_cap for count in epochs.values()]
+    expected = sum(cap if count >= old_cap else min(count, cap) for count in epochs.values())
+    seconds = train * expected / epochs.total() if epochs else train
+    return Guess(float(seconds + rest), tuple(other), cap > old_cap and any(capped))
