@@ -4,7 +4,8 @@ A study is a TOML file with `title`, `seeds`, one or more `[[grid]]` (`methods`,
 `clbench run` takes them), and optionally `columns`, `figure`, and `[small]`, a declared reduction:
 `seeds`, any value of the training protocol, and `tasks`, the most that a benchmark may have, by its
 parameter of that name: a stream of permutations ends early, one of classes has more in each task
-and no less data. Those of the paper are in `clbench/studies/`.
+and no less data. Instead of a grid it may have `sizes`, benchmarks whose images are counted. Those
+of the paper are in `clbench/studies/`.
 """
 
 import importlib.resources
@@ -36,6 +37,8 @@ class Study:
     figure: str = ""
     """A kind that `clbench figure` draws, from the study's own runs."""
     small: dict[str, Any] = field(default_factory=dict)
+    sizes: str = ""
+    """Benchmarks whose images are counted; nothing is trained then."""
 
     def budget(self, name: str) -> tuple[int, dict[str, Any]]:
         """How many seeds, and what of the tasks and the protocol is changed."""
@@ -101,19 +104,19 @@ def load(text: str) -> Study:
 def _checked(name: str, content: dict[str, Any], where: str) -> Study:
     """The study, if every key is one that studies have and of the right kind."""
     kinds: dict[str, Any] = {
-        "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict
+        "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict,
+        "sizes": str,
     }  # fmt: skip
     for key, value in content.items():
         if key not in kinds:
             raise unknown(f"key in {where}:", key, kinds)
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             raise UserError(f"{where}: {key} must be a {_WORDS[kinds[key]]}.")
-    for key in ("title", "grid"):
-        if key not in content:
-            raise UserError(f"{where}: {key} is missing.")
-    if not content["grid"]:
-        raise UserError(f"{where}: it has no [[grid]].")
-    for block in content["grid"]:
+    if "title" not in content:
+        raise UserError(f"{where}: title is missing.")
+    if bool(content.get("grid")) == bool(content.get("sizes")):
+        raise UserError(f"{where}: it must have [[grid]] or sizes, one of the two.")
+    for block in content.get("grid", ()):
         if not isinstance(block, dict) or set(block) != {"methods", "benchmarks"}:
             raise UserError(f"{where}: each [[grid]] has `methods` and `benchmarks`, nothing else.")
         if not all(isinstance(value, str) for value in block.values()):
@@ -132,10 +135,11 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
         name,
         content["title"],
         content.get("seeds", 1),
-        content["grid"],
+        content.get("grid", []),
         tuple(content.get("columns", ())),
         content.get("figure", ""),
         small,
+        content.get("sizes", ""),
     )
 
 

@@ -27,7 +27,10 @@ epochs = 1
 """
 
 
-@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("table-")])
+TABLES = [name for name in shipped() if name.startswith("table-") and not load(name).sizes]
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_a_study_has_every_row_of_its_table(name: str) -> None:
     study = load(name)
     grid = {(c.labels["benchmark"], c.labels["method"], c.spec.seed) for c in study.cells("paper")}
@@ -39,9 +42,20 @@ def test_a_study_has_every_row_of_its_table(name: str) -> None:
             assert (stream, usual.labels["method"], seed) in grid, row
 
 
+def test_the_latent_spaces_are_of_two_rows_of_the_ablation_without_l_diff() -> None:
+    with_d, without_d = load("figure-latent").cells("paper")
+    assert with_d.spec.method_params["discriminator"]
+    one, other = with_d.spec.method_params, without_d.spec.method_params
+    assert {key for key in one if one[key] != other[key]} == {"discriminator"}
+    assert one["diff"] == 0
+    assert {with_d.id, without_d.id} <= {cell.id for cell in load("table-ablation").cells("paper")}
+
+
 def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
     for name in shipped():
         study = load(name)
+        if study.sizes:  # trains nothing
+            continue
         assert len(study.cells("small")) < len(study.cells("paper")) or study.seeds == 1
         cut = "at most 5 tasks, " if "tasks" in study.small else ""
         assert f"Study {name}, budget small: 1 seed, {cut}epochs=" in study.note("small")
@@ -83,7 +97,8 @@ def test_a_benchmark_whose_tasks_are_fixed_cannot_be_cut(tmp_path: Path) -> None
     [
         ("title = ", "is not valid TOML"),
         ("seeds = 3", "title is missing"),
-        ('title = "x"\ngrid = []', r"no \[\[grid\]\]"),
+        ('title = "x"\ngrid = []', r"must have \[\[grid\]\] or sizes"),
+        (OWN.replace("seeds = 2", 'sizes = "split-mnist"\nseeds = 2'), "one of the two"),
         ('title = "x"\nseed = 3', "Unknown key in"),
         ('title = "x"\nseeds = "3"', "seeds must be a whole number"),
         ('title = "x"\n[[grid]]\nmethods = "ewc"', "`methods` and `benchmarks`"),
@@ -185,3 +200,16 @@ def test_reference_trains_what_intransigence_needs(
     rows = {line.split()[0]: line for line in result.out.splitlines()[4:6]}
     assert set(rows) == {"finetune", method}
     assert "\N{EN DASH}" not in rows["finetune"]
+
+
+def test_the_sizes_of_the_data_sets_are_a_study(
+    clbench: Callable[..., Any], tmp_path: Path
+) -> None:
+    nowhere = ("--data-root", str(tmp_path / "nothing"), "--out", str(tmp_path))
+    result = clbench("study", "table-datasets", *nowhere, "--dry-run")
+    assert result.code == 0
+    assert "10,766" in result.out
+    assert "split-mnist is not counted" in result.err
+    assert not (tmp_path / "studies").exists()
+    assert "wrote" in clbench("study", "table-datasets", *nowhere).out
+    assert len(list((tmp_path / "studies" / "table-datasets").iterdir())) == 3

@@ -11,7 +11,7 @@ from clbench.cli.options import training_options
 from clbench.cli.run import carry_out
 from clbench.spec import Cell
 from clbench.store import Place, Store
-from clbench.study import BUDGETS, load, shipped
+from clbench.study import BUDGETS, Study, load, shipped
 
 
 @click.command(
@@ -53,6 +53,9 @@ def command(
         click.echo(tabulate(rows, ("study", "what it is")))
         return
     study = load(name)
+    if study.sizes:
+        _count(study, Path(out), data.data_root(data_root), accept_data, dry_run)
+        return
     cells = study.cells(budget, threads, device)
     place = Place(Path(out), data.data_root(data_root), accept_data)
     note = study.note(budget)
@@ -62,6 +65,18 @@ def command(
     if study.figure and not dry_run:
         for path in _draw(study.figure, cells, place, place.out / folder, note):
             click.echo(f"wrote {path}")
+
+
+def _count(study: Study, out: Path, root: Path, accept: bool, dry_run: bool) -> None:
+    """The sizes of the study's benchmarks, printed and, but for a dry run, written."""
+    from clbench.report.sizes import render, sizes, write
+
+    rows, problems = sizes(study.sizes, root, accept)
+    click.echo(f"{study.title}\n\n{render(rows, 'txt')}")
+    for problem in problems:
+        click.echo(f"warning: {problem}", err=True)
+    for path in [] if dry_run else write(rows, out / "studies" / study.name):
+        click.echo(f"wrote {path}")
 
 
 def _draw(kind: str, cells: list[Cell], place: Place, folder: Path, note: str) -> list[Path]:
