@@ -59,8 +59,8 @@ def _float(table: Table) -> str:
             texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
         lines.append(_row([*texts, str(len(cell.counted))]))
     lines += [r"\bottomrule", r"\end{tabular}"]
-    if warnings := table.warnings(name):
-        notes = "\\\\\n".join(latex(warning) for warning in warnings)
+    if sentences := [*table.remarks, *table.warnings(name)]:
+        notes = "\\\\\n".join(latex(sentence) for sentence in sentences)
         lines += [
             r"\par\medskip",
             rf"\begin{{minipage}}{{\linewidth}}\raggedright\footnotesize {notes}",

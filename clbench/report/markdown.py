@@ -22,6 +22,8 @@ def render(table: Table) -> str:
     if table.best:
         about.append("Bold: best of a column, references aside.")
     lines += ["", markdown(" ".join(about))]
+    if table.remarks:
+        lines += ["", markdown(" ".join(table.remarks))]
     if table.warnings():
         lines += ["", *(f"- {markdown(warning)}" for warning in table.warnings())]
     return "\n".join(lines) + "\n"

@@ -46,6 +46,7 @@ def render_json(table: Table) -> str:
         "std": "sample standard deviation over the seeds of a row; null for one seed",
         "formulas": {"R": MATRIX[0]} | {c.field: c.formula for c in COLUMNS.values()},
         "caption": table.facts,
+        "remarks": table.remarks,
         "warnings": table.warnings(),
         "rows": _rows(table),
     }

@@ -25,6 +25,8 @@ class Table:
     cells: list[Cell]
     facts: list[str]
     """Protocol, data, machine: the plain sentences of the caption."""
+    remarks: list[str]
+    """What must be known about the paper's numbers, if they are shown."""
     skipped: int
     """How many records could not be read."""
     unit: tuple[float, str]
@@ -152,7 +154,8 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         title=normal.benchmark_title,
         columns=columns,
         cells=cells,
-        facts=caption(cells, normal) + (remarks(cells) if PAPER[0] in columns else []),
+        facts=caption(cells, normal),
+        remarks=remarks(cells) if PAPER[0] in columns else [],
         skipped=skipped,
         unit=_unit(cells),
         best=frozenset(best(cells, columns)),

@@ -51,7 +51,7 @@ def render(table: Table) -> str:
         title = f"{table.title} ({table.benchmark})"
     formulas = [MATRIX[0], *dict.fromkeys(c.formula for c in table.columns)]
     lines = [title, "", *(line.rstrip() for line in grid.splitlines()), ""]
-    for paragraph in ([spread(table.cells, "a ± b")], table.facts, formulas):
+    for paragraph in ([spread(table.cells, "a ± b")], table.facts, formulas, table.remarks):
         lines += _wrapped(" ".join(paragraph))
     for warning in table.warnings():
         lines += _wrapped(f"! {warning}", "  ")

@@ -11,6 +11,8 @@ from clbench.report.columns import PAPER
 from clbench.report.paper import MAIN, document, rows, verdict
 from clbench.report.paper import remarks as remarks_of
 from clbench.report.table import MISSING, tables
+from clbench.report.write import TABLES as TABLE_FORMATS
+from clbench.report.write import render
 
 TABLES = (*MAIN, "ablation", "replay", "intransigence")
 # lines of numbers in the paper's tables, counted on the page (tab:memory has one value a column)
@@ -217,12 +219,15 @@ def test_sources_and_contradictions_stand_below(record) -> None:
     assert (
         "Numbers of the paper: [a] quoted from UCB's paper, "
         "[b] own run, not a continual learner: an upper bound."
-    ) in table.facts
-    remarks = table.facts[-1]
+    ) in table.remarks
+    remarks = table.remarks[-1]
     assert "ORD-JT: MB of all images and the network together." in remarks
     assert "the text gives 99.89 for joint training" in remarks
     assert "ACL: the text says" not in remarks  # of a row that is not shown
-    assert not any("Numbers of the paper" in fact for fact in tables(records)[0].facts)
+    assert tables(records)[0].remarks == []
+    written = [render(table, form) for form in TABLE_FORMATS if form != "csv"]
+    for text in [terminal(records, vs_paper=True), *written]:
+        assert "the text gives 99.89 for joint training" in text.replace("\n", " ")
     assert remarks_of([]) == []
 
 
@@ -232,7 +237,9 @@ def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
     key = next(column for column in table.columns if column.key == "paper-intransigence")
     shown = {cell.name: table.show(cell, key, "({})") for cell in table.cells}
     assert shown == {"hat": "-0.0001", "er-res": "0.0020"}
-    assert any("as percentage points the numbers are plausible" in fact for fact in table.facts)
+    assert any(
+        "as percentage points the numbers are plausible" in sentence for sentence in table.remarks
+    )
     without = tables(records, vs_paper=True)[0].columns
     assert "paper-intransigence" not in [column.key for column in without]
     er_res = next(cell for cell in table.cells if cell.name == "er-res")
