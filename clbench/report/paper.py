@@ -177,13 +177,15 @@ def sources(cells: list[Cell]) -> dict[str, str]:
     return dict(zip(found, "abcdefghijklmnopqrstuvwxyz", strict=False))
 
 
-def remarks(cells: list[Cell]) -> list[str]:
-    """What must be known about the paper's numbers beside these rows: sources, contradictions."""
+def remarks(cells: list[Cell], intransigence: bool = True) -> list[str]:
+    """What must be known about the paper's numbers beside these rows: sources, contradictions,
+    those of its intransigence only if that is shown."""
     rows = [v.row for cell in cells if (v := verdict(cell)) is not None]
     letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(cells).items())
     own = [f"{row.title}: {row.note}." for row in rows if row.note]
     tables = dict.fromkeys(row.table for row in rows)
-    if any(row.intransigence is not None for row in rows):
+    tables.pop("intransigence", None)
+    if intransigence and any(row.intransigence is not None for row in rows):
         tables["intransigence"] = None
     absent = {row["title"] for name in tables for row in document(name)["rows"]}
     absent -= {row.title for row in rows}

@@ -155,7 +155,7 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         columns=columns,
         cells=cells,
         facts=caption(cells, normal),
-        remarks=remarks(cells) if PAPER[0] in columns else [],
+        remarks=remarks(cells, PAPER[2] in columns) if PAPER[0] in columns else [],
         skipped=skipped,
         unit=_unit(cells),
         best=frozenset(best(cells, columns)),
