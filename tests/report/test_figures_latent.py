@@ -77,6 +77,19 @@ def test_a_row_with_d_and_a_row_without(made: tuple[list[Any], Source]) -> None:
         assert words in " ".join(drawn.text().split())
 
 
+def test_the_first_ten_tasks_have_a_colour_each(
+    cell: Callable[..., Any], place: Any, tiny: Path
+) -> None:
+    record = run(cell("acl", benchmark=f"{tiny}[tasks=11]", epochs=1), place)
+    drawn = picture([record], Source(place.out, place.data_root, (tiny,)))
+    _, _, _, private = drawn.figure.axes
+    assert len({line.get_color() for line in private.lines}) == len(private.lines) == 10
+    by_class, by_task = drawn.figure.legends
+    assert [text.get_text() for text in by_class.get_texts()] == ["class 20", "class 21"]
+    assert [text.get_text() for text in by_task.get_texts()] == [str(k) for k in range(1, 11)]
+    assert "right, tasks 1 to 10 by task" in " ".join(drawn.text().split())
+
+
 def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], Source]) -> None:
     records, source = made
     axes = picture(records[:1], source).figure.axes

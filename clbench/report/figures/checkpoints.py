@@ -25,8 +25,8 @@ from clbench.stream import Stream
 
 SAMPLES = 1000
 """Most samples in a panel."""
-FIRST = 5
-"""Most tasks in the panel of the first tasks."""
+FIRST = 10
+"""Most tasks in the panel of the first tasks, as in the paper."""
 
 
 @dataclass(frozen=True)

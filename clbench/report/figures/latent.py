@@ -26,8 +26,9 @@ MOST = 6
 PERPLEXITY = 30.0
 _FLAT = 1e-6  # a z that varies less than this over all samples is constant
 _FEW = 4
-_ONE_LINE = 5  # entries of a key
+_WORDS, _ONE_LINE = 5, 10  # most entries of a key that say what they are, and in one line
 _SIDE = 24  # characters beside a row
+_COLOURS = (*style.COLOURS, "#882255", "#999933", "#AAAAAA")  # ten tasks, without shape to help
 
 
 def draw(table: Table, source: Source) -> Picture:
@@ -61,7 +62,7 @@ def draw(table: Table, source: Source) -> Picture:
     figure, grid = _grid(
         len(kept),
         left=0.34 if any("\n" in side for side in sides) else 0.22,
-        bottom=0.22 if len(classes) <= _ONE_LINE else 0.36,
+        bottom=0.22 if max(len(classes), len(shown)) <= _ONE_LINE else 0.36,
     )
     for axes, one, side in zip(grid, drawn, sides, strict=True):
         axes[0].set_ylabel(side, fontsize=style.SMALL)
@@ -140,14 +141,14 @@ def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequen
     """What one half of the figure shows, above it, and what its colours mean, below."""
     centre = (axes[0].get_position().x0 + axes[1].get_position().x1) / 2
     figure.text(centre, 0.995, title, ha="center", va="top", fontsize=style.SMALL + 1)
-    looks = [style.look(i) | {"linestyle": ""} for i in range(len(groups))]
-    short = len(groups) <= _ONE_LINE
+    looks = [_look(i) for i in range(len(groups))]
+    one_line = len(groups) <= _ONE_LINE
     figure.legend(
         [Line2D([], [], **look) for look in looks],
-        [f"{word} {group}" if short else str(group) for group in groups],
+        [f"{word} {group}" if len(groups) <= _WORDS else str(group) for group in groups],
         loc="lower center",
         bbox_to_anchor=(centre, 0.0),
-        ncols=len(groups) if short else -(-len(groups) // 2),
+        ncols=len(groups) if one_line else -(-len(groups) // 2),
         handlelength=0.8,
         handletextpad=0.4,
         columnspacing=1.0,
@@ -168,5 +169,8 @@ def _panel(
         ax.text(0.5, 0.5, word, transform=ax.transAxes, ha="center", va="center")
         return
     for i, group in enumerate(groups):
-        look = style.look(i) | {"linestyle": ""}
-        ax.plot(*flat[labels == group].T, **look, markersize=2.2, markeredgewidth=0, alpha=0.8)
+        ax.plot(*flat[labels == group].T, **_look(i), markersize=2.2, markeredgewidth=0, alpha=0.8)
+
+
+def _look(i: int) -> dict[str, Any]:
+    return style.look(i) | {"linestyle": "", "color": _COLOURS[i % len(_COLOURS)]}
