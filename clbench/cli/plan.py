@@ -46,7 +46,7 @@ def print_plan(
             + (f", from runs with other {', '.join(other)}" if other else "")
         )
     if missing := len(chosen) - len(known):
-        words.append(f"no past run to judge {missing} of them by")
+        words.append(f"no past run says how long {missing} of them take")
     guess = f": {'; '.join(words)}" if words else ""
     click.echo(f"\n{len(chosen)} of {len(cells)} runs to train{guess}.")
 

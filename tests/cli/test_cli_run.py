@@ -193,7 +193,7 @@ def test_an_estimate_is_by_the_epochs_of_runs_with_another_budget(
     known, unknown = [line for line in plan.out.splitlines() if line.startswith("tiny")]
     assert known.endswith(words.removeprefix("about ").replace("about ", "").partition(" with")[0])
     assert unknown.split()[-1] == "?"
-    assert f"2 of 2 runs to train: {words}; no past run to judge 1 of them by." in plan.out
+    assert f"2 of 2 runs to train: {words}; no past run says how long 1 of them take." in plan.out
 
 
 def test_a_task_that_stopped_on_its_own_would_again(here: Path, cell: Callable[..., Any]) -> None:
