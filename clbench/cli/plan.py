@@ -35,6 +35,7 @@ def print_plan(
     headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
     click.echo(tabulate(rows, headers, disable_numparse=True))
     known = [guesses[run_id] for run_id in chosen if run_id in guesses]
+    unknown = len(chosen) - len(known)
     words = []
     if known:
         seconds = [guess.seconds for guess in known]
@@ -45,8 +46,9 @@ def print_plan(
             + f"about {duration(longest)} with {workers} worker{'s' if workers > 1 else ''}"
             + (f", from runs with other {', '.join(other)}" if other else "")
         )
-    if missing := len(chosen) - len(known):
-        words.append(f"no past run says how long {missing} of them take")
+    if unknown:
+        which = f"the other {unknown}" if known else "they"
+        words.append(f"no past run says how long {which} take")
     guess = f": {'; '.join(words)}" if words else ""
     click.echo(f"\n{len(chosen)} of {len(cells)} runs to train{guess}.")
 
