@@ -99,6 +99,7 @@ class UCB(Method):
     """Bayesian weights, whose learning rate is their uncertainty."""
 
     title = "UCB"
+    version = 2
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}

@@ -82,6 +82,7 @@ class VCL(Method):
     """The posterior over weights after one task is the prior of the next."""
 
     title = "VCL"
+    version = 2
     family = "regularization"
     paper = "Nguyen et al., Variational Continual Learning, ICLR 2018"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
