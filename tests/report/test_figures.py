@@ -99,6 +99,14 @@ def test_the_heat_map_is_r_with_numbers_and_gaps(record: Make) -> None:
     assert len(ax.patches) == 3  # frames of the diagonal
 
 
+def test_a_title_stays_off_the_bar_beside_the_heat_maps(record: Make) -> None:
+    name = "gem[epochs=10,lr=0.05,patience=2000]"
+    figure = drawn(matrix, [three(record, 0, method=m) for m in ("ewc", "agem", name)]).figure
+    *panels, bar = figure.axes
+    titles = [ax.title.get_window_extent() for ax in panels]
+    assert max(box.x1 for box in titles) < bar.get_window_extent().x0
+
+
 def test_large_heat_maps_have_no_numbers(record: Make) -> None:
     n = 13
     R = [[80.0 if i <= k else None for i in range(n)] for k in range(n)]

@@ -15,7 +15,7 @@ from clbench.report.figures import style
 ACROSS = 3
 
 
-TITLE = 36
+TITLE = 28
 """Characters in a line over a panel; a title has two."""
 
 
