@@ -102,6 +102,32 @@ def grid() -> list[Record]:
 
 
 @pytest.fixture
+def cifar() -> list[Record]:
+    """20-Split CIFAR100 beside the paper: a match, better, no row there, another budget."""
+
+    def of(method: str, accuracy: float, **changes: Any) -> Record:
+        return make_record(
+            method,
+            spec__benchmark={"name": "split-cifar100", "params": {"tasks": 20}, "version": 1},
+            labels__benchmark="split-cifar100",
+            titles__benchmark="20-Split CIFAR100",
+            tasks=20,
+            done=20,
+            R=[[accuracy] * 20] * 20,
+            R0=[20.0] * 20,
+            seconds={"total": 40.0, "train": [1.9] * 20, "eval": [0.1] * 20},
+            **changes,
+        )
+
+    return [
+        of("pnn", 75.29, zero_forgetting=True),
+        of("finetune", 50.0),
+        of("si", 60.0),
+        of("er-res", 66.3, labels__protocol="epochs=1", spec__protocol__epochs=1),
+    ]
+
+
+@pytest.fixture
 def save(tmp_path: Path) -> Callable[[list[Record]], Path]:
     """Write records where `clbench run --out` would; the folder."""
 

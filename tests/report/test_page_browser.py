@@ -7,10 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clbench.report import latex, plain, tables
-from clbench.report.page import data
 from clbench.report.page.serve import Live, bind
 from clbench.store import Store
 
@@ -114,7 +111,7 @@ def test_a_name_is_only_text(open_page: Open, grid: list[Record], record: Make) 
         failure={"error": SCRIPT, "traceback": SCRIPT},
     )
     page = open_page([*grid, bad])
-    page.get_by_role("button", name=SCRIPT).click()
+    page.locator("button.open", has_text=SCRIPT).click()
     page.get_by_text("Failure").wait_for()
     assert page.locator("pre").inner_text() == SCRIPT
     assert page.get_by_role("heading", name=SCRIPT).count() == 1
@@ -144,21 +141,61 @@ def test_columns_can_be_chosen(open_page: Open, grid: list[Record]) -> None:
 
 
 def test_published_stands_beside_measured(
-    open_page: Open, grid: list[Record], monkeypatch: pytest.MonkeyPatch
+    open_page: Open, grid: list[Record], cifar: list[Record]
 ) -> None:
-    page = open_page(grid)
-    assert page.locator("th.published").count() == 0
-    paper = {"acc": 99.0, "acc_std": 0.5, "bwt": None, "source": "A paper", "verdict": "below"}
-    monkeypatch.setattr(data, "beside", lambda c: paper if c.head.method == "agem" else None)
-    page = open_page(grid)
+    assert open_page(grid).locator("th.published").count() == 0
+    page = open_page(cifar)
     heads = page.locator(".main thead button").all_inner_texts()
-    assert heads[1:5] == ["ACC %", "published ACC %", "BWT %", "published BWT %"]
-    row = page.get_by_role("row", name=re.compile("agem"))
-    assert row.locator(".published").all_inner_texts() == ["99.00 ± 0.50", "", "below"]
-    page.get_by_role("button", name="published ACC %").click()
-    assert names(page)[0] == "agem"
-    row.get_by_role("button").click()
-    assert "(A paper)" in page.locator(".runs").inner_text()
+    assert heads[1:5] == ["ACC %", "paper ACC %", "BWT %", "paper BWT %"]
+    assert heads[-2:] == ["vs paper", "seeds"]
+    beside = {
+        name: row.locator(".published").all_inner_texts()
+        for row in page.locator(".main > tbody > tr").all()
+        for name in row.locator("button").all_inner_texts()
+    }
+    assert beside == {
+        "pnn": ["75.25 ± 0.04 [a]", "Zero", "matches (+0.04 pp, +1.0 sd)"],
+        "finetune": ["34.71 ± 3.36 [b]", "-48.56 ± 3.17", "above (+15.29 pp, +4.6 sd)"],
+        "si": ["", "", ""],
+        "er-res (epochs=1)": [
+            "66.78 ± 0.48 [c]", "-15.01 ± 1.11", "not comparable: other budget",
+        ],
+    }  # fmt: skip
+    page.get_by_role("button", name="paper BWT %").click()
+    assert names(page) == ["pnn", "er-res (epochs=1)", "finetune", "si"]  # Zero counts as 0
+    below = page.locator(".caption").all_inner_texts()
+    assert "matches within 2 published standard deviations" in below[1]
+    assert "[b] own run" in below[2]
+    assert "intransigence" not in below[2]
+    page.locator("#chooser summary").press("Enter")
+    page.get_by_label("I_T", exact=True).check()
+    assert "intransigence" in page.locator(".caption").last.inner_text()
+    assert "paper I" in page.locator(".main thead button").all_inner_texts()
+
+
+def test_streams_of_one_title_are_told_apart(
+    open_page: Open, grid: list[Record], record: Make
+) -> None:
+    long = record("ewc", labels__benchmark="two-tasks[tasks=40]")
+    other = record("ewc", labels__benchmark="other", titles__benchmark="Other Tasks")
+    page = open_page([*grid, long, other])
+    links = page.get_by_role("navigation").get_by_role("link")
+    assert links.all_inner_texts() == [
+        "Other Tasks", "Two Tasks (two-tasks)", "Two Tasks (two-tasks[tasks=40])",
+    ]  # fmt: skip
+    titles = page.get_by_role("heading", level=2).all_inner_texts()
+    assert titles == ["Other Tasks other", "Two Tasks two-tasks", "Two Tasks two-tasks[tasks=40]"]
+    for words in ("Copy LaTeX: ", "Download CSV: "):
+        assert page.get_by_role("button", name=f"{words}Two Tasks (two-tasks[").count() == 1
+    for role, words in (("region", "Table of "), ("table", "")):
+        assert page.get_by_role(role, name=f"{words}Two Tasks (two-tasks[").count() == 1
+
+
+def test_what_is_saved_says_of_which_stream(open_page: Open, record: Make) -> None:
+    page = open_page([record("ewc"), record("ewc", labels__benchmark="two-tasks[tasks=40]")])
+    with page.expect_download():
+        page.locator("#csv-1").click()
+    page.get_by_text("CSV of Two Tasks (two-tasks[tasks=40]) saved.").wait_for()
 
 
 def test_a_served_page_follows_the_runs(
@@ -189,6 +226,14 @@ def test_a_served_page_follows_the_runs(
             save([record("more", 0, (71.0, 70.0))])
             page.get_by_role("button", name="more").wait_for()
             assert page.evaluate("document.activeElement.textContent") == "91.00"
+            page.get_by_role("button", name="Copy LaTeX").focus()
+            save([record("third", 0, (71.0, 70.0))])
+            page.get_by_role("button", name="third").wait_for()
+            assert page.evaluate("document.activeElement.textContent") == "Copy LaTeX"
+            page.locator(".compare svg[tabindex]").focus()
+            save([record("fourth", 0, (71.0, 70.0))])
+            page.get_by_role("button", name="fourth").wait_for()
+            assert page.evaluate("document.activeElement.closest('.compare') !== null")
         finally:
             server.shutdown()
             thread.join()

@@ -11,10 +11,11 @@ from typing import Any
 
 from clbench import __version__
 from clbench.report import latex, plain
-from clbench.report.columns import COLUMNS, MATRIX
+from clbench.report.cells import Cell
+from clbench.report.columns import COLUMNS, MATRIX, PAPER
 from clbench.report.diagnosis import IDLE, idle_words, shared_cost
 from clbench.report.escape import clean, slug
-from clbench.report.paper import beside
+from clbench.report.paper import beside, remarks
 from clbench.report.runs import Run, canonical
 from clbench.report.table import Table, best
 from clbench.report.words import spread
@@ -48,7 +49,8 @@ def content(
             {"key": c.key, "heading": c.heading, "formula": c.formula, "best": c.best}
             for c in COLUMNS.values()
         ],
-        "shown": [column.key for column in tables[0].columns] if tables else [],
+        "paper": [{"key": c.key, "heading": c.heading, "formula": c.formula} for c in PAPER],
+        "shown": [c.key for c in tables[0].columns if c not in PAPER] if tables else [],
         "notes": notes,
         "benchmarks": benchmarks,
         "pool": pool.values,
@@ -95,7 +97,7 @@ def _benchmark(
                     for (key, value), column in zip(values.items(), COLUMNS.values(), strict=True)
                 },
                 "best": [key for key in COLUMNS if (number, key) in bold],
-                "published": beside(cell),
+                "published": _published(table, cell),
                 "runs": [_run(run, raw.get(run.id, {}), pool, every) for run in runs],
             }
         )
@@ -105,6 +107,7 @@ def _benchmark(
         "file": f"table-{slug(table.benchmark)}",
         "unit": table.unit[1],
         "caption": [spread(table.cells, "a ± b"), *table.facts],
+        "remarks": [remarks(table.cells, intransigence) for intransigence in (False, True)],
         "matrix": MATRIX[0],
         "bold": "Bold: best of a column, references aside." if bold else "",
         "warnings": always,
@@ -113,6 +116,14 @@ def _benchmark(
         "csv": plain.render_csv(table),
         "rows": rows,
     }
+
+
+def _published(table: Table, cell: Cell) -> dict[str, Any] | None:
+    """What the paper has in this row, to sort by and as the other formats print it."""
+    found = beside(cell)
+    if found is None:
+        return None
+    return found | {"shown": {c.key: table.show(cell, c, " ± {}") for c in PAPER}}
 
 
 def _run(run: Run, record: dict[str, Any], pool: _Pool, every: int) -> dict[str, Any]:

@@ -50,19 +50,25 @@ function runSummary(benchmark, run) {
   ];
 }
 
-function publishedWords(published) {
-  const spread = isNumber(published.acc_std) ? ` \u00b1 ${show(published.acc_std)}` : "";
-  const numbers = [
-    isNumber(published.acc) ? `ACC ${show(published.acc)}${spread}` : null,
-    isNumber(published.bwt) ? `BWT ${show(published.bwt)}` : null,
-  ]
-    .filter(Boolean)
+/** The paper's numbers and where it has them from, and how far from them a row is in any case. */
+function publishedWords({ shown, source, note, verdict, difference, deviations }) {
+  const numbers = DATA.paper
+    .filter(({ key }) => key !== "paper-word" && shown[key] !== show(null))
+    .filter(({ key }) => key !== "paper-intransigence" || asksIntransigence())
+    .map(({ key, heading }) => `${heading.replace(/^paper | %$/g, "")} ${shown[key]}`)
     .join(", ");
+  let apart = "";
+  if (verdict.startsWith("not") && isNumber(difference)) {
+    apart = ` The difference in ACC, all the same: ${signed(difference, 2)} points`;
+    if (isNumber(deviations)) apart += `, ${signed(deviations, 1)} published standard deviations`;
+    apart += ".";
+  }
   return el(
     "p",
-    {},
-    `Published: ${numbers || "no number"} (${words(published.source)}). ` +
-      `What was measured here: ${words(published.verdict)}.`,
+    { class: "paper" },
+    `The paper has ${numbers || "none of these numbers"}. `,
+    `Its source: ${source}${note ? ` (${note})` : ""}. `,
+    `Measured here: ${shown["paper-word"]}.${apart}`,
   );
 }
 
@@ -88,7 +94,7 @@ function runDetails(benchmark, run) {
     { class: "body" },
     run.fault ? el("p", { class: "warning" }, `Left out of the mean: ${run.fault}.`) : null,
     run.failure
-      ? el("div", {}, el("h4", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure)))
+      ? el("div", {}, el("h3", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure)))
       : null,
     run.idle ? el("p", { class: "warning" }, run.idle[0].toUpperCase() + run.idle.slice(1)) : null,
     charts,
@@ -136,7 +142,8 @@ function taskCurves(run) {
 /** 1 to n, or every second, or every fifth: as many as have room. */
 function wholeTicks(n) {
   const step = n <= 12 ? 1 : n <= 24 ? 2 : Math.ceil(n / 50) * 5;
-  return Array.from({ length: n }, (_, i) => i + 1).filter((k) => k === 1 || k % step === 0);
+  const roomy = (k) => k % step === 0 && k - 1 > step / 2; // 2 would touch 1
+  return Array.from({ length: n }, (_, i) => i + 1).filter((k) => k === 1 || roomy(k));
 }
 
 function trainingCurve(run, what, title) {
@@ -167,13 +174,15 @@ function trainingCurve(run, what, title) {
 
 /** A small table of numbers: `rows` are arrays, the first entry heads its row. */
 function smallTable(caption, heads, rows) {
-  return el(
+  // the title stands outside, or it would be cut where the table has to be scrolled
+  const title = el("figcaption", { "aria-hidden": "true" }, caption);
+  const frame = el(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el(
       "table",
       { class: "small" },
-      el("caption", {}, caption),
+      el("caption", { class: "hidden" }, caption),
       el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
       el(
         "tbody",
@@ -189,6 +198,7 @@ function smallTable(caption, heads, rows) {
       ),
     ),
   );
+  return el("figure", {}, title, frame);
 }
 
 function timeTable(run) {
@@ -270,7 +280,7 @@ function factList(name, facts) {
   return el(
     "section",
     {},
-    el("h4", {}, name),
+    el("h3", {}, name),
     el(
       "dl",
       {},

@@ -33,6 +33,9 @@ function show(value, digits = 2) {
   return Number(text) === 0 ? (0).toFixed(digits) : text;
 }
 
+/** A difference: with its sign, as the other formats print it. */
+const signed = (value, digits) => `${value < 0 ? "" : "+"}${value.toFixed(digits)}`;
+
 /** Any value of a record as text. */
 function words(value) {
   if (value === null || value === undefined) return "none";
@@ -45,6 +48,12 @@ function words(value) {
 /** A long name with places where a line may break: after a bracket or a comma. */
 function breakable(name) {
   return name.split(/(?<=[,[])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+}
+
+/** A text that may break before its parenthesis, not inside. */
+function clauses(text) {
+  const [first, ...rest] = text.split(/ (?=\()/);
+  return [first, ...rest.flatMap((part) => [" ", el("span", {}, part)])];
 }
 
 /** {a: {b: 1}} -> [["a.b", 1]] */
@@ -100,8 +109,8 @@ const LIGHT = [
   "#00805c",
   "#b04f86",
   "#8a6100",
-  "#2b83b5",
   "#333333",
+  "#2b83b5",
   "#7a4fb5",
 ];
 const DARK = [
@@ -110,8 +119,8 @@ const DARK = [
   "#2bc79a",
   "#e69ac4",
   "#f0b429",
-  "#9cd3f5",
   "#e8e8e8",
+  "#9cd3f5",
   "#b79cf0",
 ];
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 2"];

@@ -14,7 +14,7 @@ const state = {
 /** Where the reader is: what has the focus, and how far tables are scrolled; a way back there. */
 function bookmark() {
   const active = document.activeElement;
-  const entry = active?.closest(".run");
+  const entry = active?.id ? null : active?.closest("[id]");
   const place = entry && [entry.id, [...entry.querySelectorAll("*")].indexOf(active)];
   const scrolled = [...document.querySelectorAll(".frame")].map((frame) => frame.scrollLeft);
   return () => {
@@ -30,11 +30,8 @@ function bookmark() {
 
 function render() {
   const back = bookmark();
-  byId("nav").replaceChildren(
-    ...(DATA.benchmarks.length > 1
-      ? DATA.benchmarks.map((benchmark, i) => el("a", { href: `#benchmark-${i}` }, benchmark.title))
-      : []),
-  );
+  const links = DATA.benchmarks.map((one, i) => el("a", { href: `#benchmark-${i}` }, called(one)));
+  byId("nav").replaceChildren(...(links.length > 1 ? links : []));
   const families = [
     ...new Set(DATA.benchmarks.flatMap((b) => b.rows.map((row) => row.family))),
   ].filter(Boolean);
@@ -121,7 +118,7 @@ function kept(name, value) {
 async function copy(benchmark) {
   try {
     await navigator.clipboard.writeText(benchmark.latex);
-    say(`LaTeX of ${benchmark.title} copied.`);
+    say(`LaTeX of ${called(benchmark)} copied.`);
   } catch {
     // no permission: leave the text selected, ready for the keys that copy
     const text = el("textarea", { readonly: true, rows: "16", "aria-label": "LaTeX" });
@@ -143,7 +140,7 @@ function download(benchmark) {
   const address = URL.createObjectURL(new Blob([benchmark.csv], { type: "text/csv" }));
   el("a", { href: address, download: `${benchmark.file}.csv` }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60000);
-  say(`CSV of ${benchmark.title} saved.`);
+  say(`CSV of ${called(benchmark)} saved.`);
 }
 
 /** Open what the address names: `#row-ID` or `#run-ID`, as the numbers in the table link to. */
@@ -199,6 +196,11 @@ document.addEventListener("keydown", (event) => {
     byId("chooser").open = false;
     byId("chooser").firstElementChild.focus();
   }
+});
+byId("chooser").addEventListener("focusout", (event) => {
+  // the list would cover what has the focus now
+  if (event.relatedTarget && !byId("chooser").contains(event.relatedTarget))
+    byId("chooser").open = false;
 });
 addEventListener("hashchange", follow);
 document.addEventListener("click", (event) => {

@@ -15,24 +15,15 @@ function shownColumns(benchmark) {
       value: (row) => row.values[key][1],
       bold: (row) => row.best.includes(key),
     });
-    if (compared && (key === "acc" || key === "bwt")) list.push(publishedColumn(key, heading));
+    if (compared && key !== "intransigence") list.push(...publishedColumn(key));
   }
-  if (compared)
-    list.push({
-      key: "verdict",
-      heading: "verdict",
-      best: 0,
-      bold: () => false,
-      formula: "What was measured here, beside what was published.",
-      published: true,
-      text: (row) => row.published?.verdict ?? "",
-      value: (row) => row.published?.verdict ?? null,
-    });
+  if (compared && asksIntransigence()) list.push(...publishedColumn("intransigence"));
+  if (compared) list.push(...publishedColumn("word"));
   list.push({
     key: "seeds",
     heading: "seeds",
     best: 1,
-    formula: "Runs that are done, and so in the mean.",
+    formula: "Seeds: runs that are done, and so in the mean.",
     text: (row) => `${row.seeds}`,
     value: (row) => row.seeds,
     bold: () => false,
@@ -40,32 +31,41 @@ function shownColumns(benchmark) {
   return list;
 }
 
-function publishedColumn(key, heading) {
-  const number = (row) => (isNumber(row.published?.[key]) ? row.published[key] : null);
-  return {
-    key: `published-${key}`,
-    heading: `published ${heading}`,
-    best: 1,
-    published: true,
-    formula: "As printed in the paper that the row's details name.",
-    bold: () => false,
-    value: number,
-    text: (row) =>
-      number(row) === null
-        ? ""
-        : show(number(row)) +
-          (isNumber(row.published[`${key}_std`])
-            ? ` \u00b1 ${show(row.published[`${key}_std`])}`
-            : ""),
+/** Whether one of its columns is shown: the paper has one number for all of them. */
+const asksIntransigence = () => [...state.columns].some((key) => key.includes("intransigence"));
+
+/** What the paper has for a measured column, or its `word` on the row; nothing for most. */
+function publishedColumn(name) {
+  const value = ({ published }) => {
+    if (name === "word") return published?.verdict ?? null;
+    if (name === "bwt" && published?.zero) return 0;
+    return published?.[name] ?? null;
   };
+  return DATA.paper
+    .filter(({ key }) => key === `paper-${name}`)
+    .map((column) => ({
+      ...column,
+      best: name === "word" ? 0 : 1,
+      published: true,
+      bold: () => false,
+      value,
+      text: (row) => row.published?.shown[column.key] ?? "",
+    }));
+}
+
+/** What tells a benchmark from the others: its title, and its name where two have one title. */
+function called({ title, name }) {
+  const twins = DATA.benchmarks.filter((one) => one.title === title);
+  return twins.length > 1 ? `${title} (${name})` : title;
 }
 
 function section(benchmark) {
-  const head = el("h2", { tabindex: "-1" }, benchmark.title);
+  const number = DATA.benchmarks.indexOf(benchmark);
+  const head = el("h2", { id: `title-${number}` }, benchmark.title);
   if (benchmark.title !== benchmark.name) head.append(" ", el("code", {}, benchmark.name));
   const box = el(
     "section",
-    { id: `benchmark-${DATA.benchmarks.indexOf(benchmark)}`, class: "benchmark" },
+    { id: `benchmark-${number}`, class: "benchmark", "aria-labelledby": head.id },
     el(
       "div",
       { class: "bar" },
@@ -73,12 +73,8 @@ function section(benchmark) {
       el(
         "span",
         { class: "actions" },
-        el("button", { type: "button", class: "copy", click: () => copy(benchmark) }, "Copy LaTeX"),
-        el(
-          "button",
-          { type: "button", class: "csv", click: () => download(benchmark) },
-          "Download CSV",
-        ),
+        action(`copy-${number}`, "Copy LaTeX", benchmark, copy),
+        action(`csv-${number}`, "Download CSV", benchmark, download),
       ),
     ),
   );
@@ -89,11 +85,12 @@ function section(benchmark) {
     el(
       "caption",
       { class: "hidden" },
-      `${benchmark.title}: one row per method. Headings sort, names open details.`,
+      `${called(benchmark)}: one row per method. Headings sort, names open details.`,
     ),
     el(
       "thead",
-      {},
+      // a heading that is reached by key must not stay half under the first column
+      { focusin: ({ target }) => target.scrollIntoView({ block: "nearest", inline: "nearest" }) },
       el(
         "tr",
         {},
@@ -109,11 +106,10 @@ function section(benchmark) {
   );
   benchmark.bodies = new Map(benchmark.rows.map((row) => [row, tableRow(benchmark, row, columns)]));
   benchmark.table = table;
-  benchmark.compare = el("div", { class: "compare" });
-  const formulas = [
-    benchmark.matrix,
-    ...new Set(DATA.columns.filter((c) => state.columns.has(c.key)).map((c) => c.formula)),
-  ];
+  benchmark.compare = el("div", { class: "compare", id: `compare-${number}` });
+  const formulas = [false, true].flatMap((published) =>
+    columns.filter((c) => Boolean(c.published) === published).map((c) => c.formula),
+  );
   const warnings = [
     ...benchmark.warnings,
     ...Object.entries(benchmark.column_warnings)
@@ -125,9 +121,10 @@ function section(benchmark) {
       "div",
       {
         class: "frame scroll",
+        id: `frame-${number}`,
         tabindex: "0",
         role: "region",
-        "aria-label": `Table of ${benchmark.title}`,
+        "aria-label": `Table of ${called(benchmark)}`,
       },
       table,
     ),
@@ -138,15 +135,24 @@ function section(benchmark) {
       el(
         "ul",
         { class: "warnings", "aria-label": "Warnings" },
-        ...warnings.map((text) => el("li", {}, text)),
+        ...warnings.map((text) => el("li", {}, ...breakable(text))),
       ),
     );
-  for (const paragraph of [benchmark.caption, [...formulas, benchmark.bold]])
-    said.append(el("p", { class: "caption" }, paragraph.join(" ")));
+  const meanings = [benchmark.matrix, ...new Set(formulas), benchmark.bold];
+  const remarks = benchmark.remarks[Number(asksIntransigence())];
+  for (const paragraph of [benchmark.caption, meanings, remarks])
+    if (paragraph.length) said.append(el("p", { class: "caption" }, paragraph.join(" ")));
   benchmark.below = el("div", { class: "below" }, benchmark.compare, said);
   box.append(benchmark.below);
   arrange(benchmark);
   return box;
+}
+
+/** A button of a benchmark's own, so that a list of all buttons tells them apart. */
+function action(id, text, benchmark, act) {
+  const label = `${text}: ${called(benchmark)}`;
+  const click = () => act(benchmark);
+  return el("button", { type: "button", id, "aria-label": label, click }, text);
 }
 
 function heading(benchmark, column) {
@@ -229,7 +235,7 @@ function tableRow(benchmark, row, columns) {
         const text = column.text(row);
         // the row's button is the stop for the Tab key; these links are for pointers and readers
         const inside = text
-          ? el("a", { href: link, tabindex: "-1", "data-key": column.key }, text)
+          ? el("a", { href: link, tabindex: "-1", "data-key": column.key }, ...clauses(text))
           : "";
         return el(
           "td",
