@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 Record = dict[str, Any]
+Make = Callable[..., Record]
 Open = Callable[..., Any]
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
@@ -65,3 +66,74 @@ def test_curves_answer_pointer_and_keys(open_page: Open, acl: Record) -> None:
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Home")
     playwright.expect(readout).to_have_text("Task 1, epoch 1: 71.00")
+
+
+def test_the_paper_stands_above_the_runs(open_page: Open, cifar: list[Record]) -> None:
+    page = open_page(cifar)
+    for button in page.locator("button.open").all():
+        button.press("Enter")
+    rows = page.locator(".main > tbody", has=page.locator(".details"))
+    texts = [row.locator(".paper").all_inner_texts() for row in rows.all()]
+    assert texts == [
+        [
+            "The paper has ACC 75.25 ± 0.04 [a], BWT Zero. Its source: re-implementation of HAT's "
+            "authors (74.7 MB in the text). Measured here: matches (+0.04 pp, +1.0 sd)."
+        ],
+        [
+            "The paper has ACC 34.71 ± 3.36 [b], BWT -48.56 ± 3.17. Its source: own run. "
+            "Measured here: above (+15.29 pp, +4.6 sd)."
+        ],
+        [],
+        [
+            "The paper has ACC 66.78 ± 0.48 [c], BWT -15.01 ± 1.11. Its source: quoted "
+            "from Chaudhry et al., 2019. Measured here: not comparable: other budget. The "
+            "difference in ACC, all the same: -0.48 points, -1.0 published standard deviations."
+        ],
+    ]
+    page.locator("#chooser summary").press("Enter")
+    page.get_by_label("I_T pp", exact=True).check()
+    assert "BWT -15.01 ± 1.11, I -0.0020." in page.locator(".paper").last.inner_text()
+
+
+def test_charts_have_a_text_alternative(open_page: Open, acl: Record) -> None:
+    page = open_page([acl])
+    page.get_by_role("button", name="acl").click()
+    charts = page.get_by_role("application")
+    assert {chart.locator("desc").text_content() for chart in charts.all()} == {
+        "acl: 95.00 after task 1, 85.00 after task 2",
+        "Task 1: 95.00 after task 1, 90.00 after task 2; Task 2: 80.00 after task 2",
+        "Task 1: 71.00 epoch 1, 73.00 epoch 3; Task 2: 71.00 epoch 1, 73.00 epoch 3",
+        "Task 1: 1.00 epoch 1, 0.33 epoch 3; Task 2: 1.00 epoch 1, 0.33 epoch 3",
+    }
+    cells = page.get_by_role("grid").get_by_role("gridcell").all_inner_texts()
+    assert cells == ["95.00", "60.00", "90.00", "80.00"]
+
+
+def test_a_heat_map_of_many_tasks_fits_and_keeps_its_numbers(open_page: Open, record: Make) -> None:
+    many = record("ewc", tasks=40, done=40, R=[[50.0] * 40] * 40, R0=[50.0] * 40)
+    page = open_page([many], viewport={"width": 1400, "height": 900})
+    page.get_by_role("button", name="ewc").click()
+    grid = page.get_by_role("grid")
+    assert grid.locator("..").evaluate("e => e.scrollWidth <= e.clientWidth")
+    for role in ("columnheader", "rowheader"):  # those without room are still read out
+        assert grid.get_by_role(role, name="7", exact=True).count() == 1
+
+
+def test_numbers_below_a_chart_do_not_touch(open_page: Open, cifar: list[Record]) -> None:
+    page = open_page(cifar)
+    ticks = page.locator(".compare .axes text[text-anchor=middle]:not(.name)")
+    assert ticks.all_text_contents() == ["1", "4", "6", "8", "10", "12", "14", "16", "18", "20"]
+
+
+def test_lines_of_similar_colour_differ_in_their_dashes(open_page: Open, acl: Record) -> None:
+    page = open_page([acl])
+    for theme in ("light", "dark"):
+        page.evaluate("theme => setTheme(theme)", theme)
+        lines = page.evaluate("Array.from({ length: COMPARED }, (_, i) => lineStyle(i))")
+        for i, one in enumerate(lines):
+            for other in lines[:i]:
+                ways = [
+                    abs(int(one["colour"][k : k + 2], 16) - int(other["colour"][k : k + 2], 16))
+                    for k in (1, 3, 5)
+                ]
+                assert sum(ways) > 70 or one["dash"] != other["dash"], (one, other)

@@ -165,6 +165,7 @@ function lineChart({
       keydown: key,
       blur: leave,
     },
+    svg("desc", {}, series.map(outline).join("; ")),
     grid,
     ...lines,
     dot,
@@ -186,7 +187,7 @@ function lineChart({
                 "stroke-dasharray": one.dash || null,
               }),
             ),
-            one.name,
+            el("span", {}, ...breakable(one.name)),
           ),
         ),
       )
@@ -200,6 +201,13 @@ function lineChart({
     names,
     readout,
   );
+}
+
+/** A line in words, for those who do not see it: where it begins and where it ends. */
+function outline({ name, points }) {
+  const [first, last] = [points[0], points[points.length - 1]];
+  const start = `${name}: ${show(first[1])} ${first[2]}`;
+  return last === first ? start : `${start}, ${show(last[1])} ${last[2]}`;
 }
 
 /** Task 1 to task n as a strip of the colours of their lines. */

@@ -4,6 +4,8 @@
 function heatMap(R, low, high) {
   const n = Math.max(R.length, ...R.map((row) => row.length));
   const roomy = n <= 10;
+  const fine = n > 25; // has room for every fifth number only
+  const number = (k) => el("span", { class: fine && k > 1 && k % 5 ? "hidden" : null }, `${k}`);
   const readout = el(
     "p",
     { class: "readout", "aria-live": "polite" },
@@ -15,7 +17,7 @@ function heatMap(R, low, high) {
     const line = el(
       "tr",
       { role: "row" },
-      el("th", { scope: "row", role: "rowheader" }, `${k + 1}`),
+      el("th", { scope: "row", role: "rowheader" }, number(k + 1)),
     );
     cells.push([]);
     for (let i = 0; i < n; i++) {
@@ -26,7 +28,7 @@ function heatMap(R, low, high) {
       if (value !== null && i <= k) {
         const part = (value - low) / (high - low);
         cell.style.backgroundColor = scaleColour(part);
-        cell.style.color = part > 0.5 ? "#000" : "#fff";
+        cell.style.color = part > 0.43 ? "#000" : "#fff"; // each at least 4.5 : 1
       } else {
         cell.className = value === null ? "none" : "before";
       }
@@ -53,12 +55,12 @@ function heatMap(R, low, high) {
   }
 
   const heads = Array.from({ length: n }, (_, i) =>
-    el("th", { scope: "col", role: "columnheader" }, `${i + 1}`),
+    el("th", { scope: "col", role: "columnheader" }, number(i + 1)),
   );
   const table = el(
     "table",
     {
-      class: roomy ? "heat" : "heat dense",
+      class: `heat${roomy ? "" : " dense"}${fine ? " fine" : ""}`,
       role: "grid",
       "aria-label": "Test accuracy in percent: rows are after learning a task, columns are tasks",
       keydown: (event) => {
