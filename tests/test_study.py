@@ -158,6 +158,18 @@ def test_a_study_of_ones_own_trains_and_reports(
     assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out
 
 
+def test_a_run_that_fails_leaves_the_figure_of_the_others(
+    clbench: Callable[..., Any], tiny: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    broken = OWN.replace("finetune,ewc", "finetune,ewc[strength=1e30]")
+    path.write_text('figure = "matrix"\n' + broken.replace("BENCHMARK", str(tiny)))
+    result = clbench("study", str(path), "--budget", "small", "--out", str(tmp_path / "out"))
+    assert result.code == 1
+    assert "1 of 2 runs have no result" in result.err
+    assert (tmp_path / "out" / "studies" / "mine" / "figure-matrix-tiny.pdf").exists()
+
+
 def test_latent_spaces_on_a_benchmark_of_ones_own(
     clbench: Callable[..., Any], tiny: Path, tmp_path: Path
 ) -> None:

@@ -61,10 +61,16 @@ def command(
     note = study.note(budget)
     layout: dict[str, Any] = {"columns": study.columns, "vs_paper": True, "note": note}
     folder = f"studies/{study.name}"
-    carry_out(cells, place, workers, rerun, dry_run, layout, folder)
+    failed: SystemExit | None = None
+    try:
+        carry_out(cells, place, workers, rerun, dry_run, layout, folder)
+    except SystemExit as end:  # a run has no result: the figure shows the others
+        failed = end
     if study.figure and not dry_run:
         for path in _draw(study.figure, cells, place, place.out / folder, note):
             click.echo(f"wrote {path}")
+    if failed is not None:
+        raise failed
 
 
 def _count(study: Study, out: Path, root: Path, accept: bool, dry_run: bool) -> None:
