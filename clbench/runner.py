@@ -13,7 +13,8 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -133,6 +134,7 @@ def _learn_all(
         seed_everything(cell.spec.seed, "task", k)
         curve = strategy.learn(k)
         learned = time.perf_counter()
+        parts, strategy.spent = dict(strategy.spent), defaultdict(float)
         # what is not learned yet is measured one task ahead, for forward transfer
         row: list[float | None] = [None] * tasks
         if curve is not None:
@@ -148,6 +150,9 @@ def _learn_all(
         record["seconds"]["train"].append(learned - started)
         record["seconds"]["eval"].append(ended - learned)
         record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
+        parts["rest of training"] = max(0.0, learned - started - sum(parts.values()))
+        parts["tests"] = ended - learned
+        _add(record, parts)
         record["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         record["done"] = k + 1
         record["finished"] = _now()
@@ -160,14 +165,23 @@ def _learn_all(
         listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
 
 
+def _add(record: dict[str, Any], parts: Mapping[str, float]) -> None:
+    """Add to the record's seconds by what they went into."""
+    spent = record["seconds"].setdefault("parts", {})
+    for part, seconds in parts.items():
+        spent[part] = spent.get(part, 0.0) + seconds
+
+
 def _keep(cell: Cell, strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
     """Write the checkpoint, if there is something to go on from, and then the record."""
     try:
         if strategy is not None:
+            started = time.perf_counter()
             content = {"record": json.dumps(record), "state": strategy.state_dict()}
             file = io.BytesIO()
             torch.save(content, file)
             write_atomically(store.checkpoint_path(cell.id), file.getvalue())
+            _add(record, {"saving": time.perf_counter() - started})
         store.write(record)
     except OSError as error:
         raise UserError(
@@ -221,7 +235,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:
         "curve": [],
         "diagnostics": [],
         "memory": {"architecture": 0, "replay": 0, "auxiliary": 0},
-        "seconds": {"total": 0.0, "train": [], "eval": []},
+        "seconds": {"total": 0.0, "train": [], "eval": [], "parts": {}},
         "peak_memory": 0,
         "data": {name: {"sha256": d.sha256, "note": d.note} for name, d in datasets.items()},
         "provenance": provenance(),

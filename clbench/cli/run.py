@@ -96,6 +96,7 @@ Examples:
     callback=_read_config,
     help="A TOML file whose keys are these flags.",
 )
+@click.option("--profile", is_flag=True, help="Show where the time of the runs went.")
 @_protocol_options
 def command(
     methods: str,
@@ -110,6 +111,7 @@ def command(
     dry_run: bool,
     rerun: str,
     reference: str | None,
+    profile: bool,
     **protocol: str | None,
 ) -> None:
     """Train methods on benchmarks and print the table.
@@ -128,7 +130,7 @@ def command(
         columns = ("intransigence",) if reference == "last" else REFERENCE_COLUMNS
     cells = make_grid(methods, benchmarks, parse_seeds(seeds), overrides, threads, device)
     place = Place(Path(out), data.data_root(data_root), accept_data)
-    carry_out(cells, place, workers, rerun, dry_run, {"columns": columns})
+    carry_out(cells, place, workers, rerun, dry_run, {"columns": columns}, profiled=profile)
 
 
 def carry_out(
@@ -139,6 +141,7 @@ def carry_out(
     dry_run: bool,
     layout: dict[str, Any],
     folder: str = "tables",
+    profiled: bool = False,
 ) -> None:
     """Train what is missing of the cells, then print their tables and write them to OUT/folder.
 
@@ -162,6 +165,11 @@ def carry_out(
     checksums |= _load_data(work, place, needed=True)
     old = [cell for cell in work if states[cell.id].word in ("failed", "stale", "done")]
     ended = _train(work, old, place, workers)
+    if profiled:
+        from clbench.report.profile import profile
+
+        mine = [record for cell in cells if (record := store.read(cell.id)) is not None]
+        click.echo(f"{profile(mine)}\n")
     _print_result(cells, store, ended, checksums, layout, folder)
 
 
