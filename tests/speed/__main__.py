@@ -1,0 +1,106 @@
+"""How fast clbench is beside bare PyTorch and stock Avalanche: `python tests/speed`.
+
+Every contender of a case trains the same network on the same data with the same batches a step;
+they take turns, and the medians of their turns are compared. Needs MNIST and CIFAR100 in
+$CLBENCH_DATA. Nothing here is part of the test suite.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from commands import COMMANDS
+from contenders import Case
+from tabulate import tabulate
+
+CASES = {
+    "finetune-mlp": ("finetune", "split-mnist", {"limit": 0.90, "stock": 5.0}),
+    "finetune-alexnet": (
+        "finetune", "split-cifar100", {"limit, torch's dropout": 0.95, "stock": 1.4},
+    ),
+    "acl-mlp": ("acl", "split-mnist", {"limit": 0.85}),
+    "acl-alexnet": ("acl", "split-cifar100", {"limit": 0.85}),
+    "er-res-mlp": ("er-res", "split-mnist", {"limit": 1 / 1.15}),
+    "agem-mlp": ("agem", "split-mnist", {"limit": 1 / 1.15}),
+    "ewc-mlp": ("ewc", "split-mnist", {"limit": 1 / 1.15}),
+    "hat-mlp": ("hat", "split-mnist", {"limit": 1 / 1.15}),
+}  # fmt: skip
+"""Method, benchmark, and how many times as fast as each contender clbench should be."""
+
+
+def measure(name: str, threads: int, repeats: int, root: Path) -> list[dict[str, Any]]:
+    """One row per contender that clbench is compared with."""
+    method, benchmark, goals = CASES[name]
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    torch.set_flush_denormal(True)
+    contenders = Case(method, benchmark, root).contenders()
+    for timed in contenders.values():
+        timed()  # warm up
+    seconds: dict[str, list[float]] = {key: [] for key in contenders}
+    for _ in range(repeats):
+        for key, timed in contenders.items():
+            seconds[key].append(timed())
+    mine = seconds["clbench"]
+    return [
+        {
+            "case": name,
+            "threads": threads,
+            "beside": key,
+            "clbench_seconds": statistics.median(mine),
+            "seconds": statistics.median(theirs),
+            "times_as_fast": statistics.median(a / b for a, b in zip(theirs, mine, strict=True)),
+            "goal": goals.get(key),
+            "repeats": repeats,
+        }
+        for key, theirs in seconds.items()
+        if key != "clbench"
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    known = [*CASES, *COMMANDS]
+    parser.add_argument("--case", help=f"comma list of {', '.join(known)}", default=",".join(known))
+    parser.add_argument("--threads", help="comma list", default=f"1,{os.cpu_count()}")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="file to write the numbers to")
+    args = parser.parse_args()
+    root = Path(os.environ.get("CLBENCH_DATA", "data"))
+    chosen = args.case.split(",")
+    if wrong := [name for name in chosen if name not in known]:
+        parser.error(f"unknown case {wrong[0]}; there are {', '.join(known)}")
+    rows: list[dict[str, Any]] = []
+    for name in chosen:
+        counts = sorted({int(n) for n in args.threads.split(",")}) if name in CASES else [1]
+        for threads in counts:
+            print(f"{name}, {threads} threads ...", file=sys.stderr, flush=True)
+            if name in CASES:
+                rows += measure(name, threads, args.repeats, root)
+            else:
+                rows += COMMANDS[name](args.repeats, root)
+    table = [
+        [
+            row["case"],
+            row["threads"],
+            row["beside"],
+            f"{row['clbench_seconds']:.3f}",
+            f"{row['seconds']:.3f}",
+            f"{row['times_as_fast']:.2f}",
+            "" if row["goal"] is None else f"{row['goal']:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ["case", "threads", "beside", "clbench s", "theirs s", "times as fast", "goal"]
+    print(tabulate(table, head, disable_numparse=True))
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

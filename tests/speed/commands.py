@@ -1,0 +1,129 @@
+"""Cases that are whole commands: how fast they start, how runs share cores, what tests cost."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CLBENCH = [sys.executable, "-m", "clbench"]
+HERE = Path(__file__).parent
+ALL_TASKS = "finetune,ewc,si,mas,lwf,hat,packnet,agem,er-res,derpp,ucb,vcl,acl"
+
+
+def _run(command: list[str], **extra: str) -> float:
+    started = time.perf_counter()
+    subprocess.run(
+        command, check=True, env=os.environ | extra, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    return time.perf_counter() - started
+
+
+def _row(case: str, beside: str, mine: float, theirs: float, goal: float | None) -> dict[str, Any]:
+    return {
+        "case": case, "threads": 1, "beside": beside, "clbench_seconds": mine, "seconds": theirs,
+        "times_as_fast": theirs / mine, "goal": goal,
+    }  # fmt: skip
+
+
+def start(repeats: int, root: Path) -> list[dict[str, Any]]:
+    """Commands that train nothing, beside the import of click."""
+    with tempfile.TemporaryDirectory() as folder:
+        _run([*CLBENCH, "run", "--methods", "finetune", "--epochs", "1", "--out", folder])
+        contenders = {
+            "click": [sys.executable, "-c", "import click"],
+            "--help": [*CLBENCH, "--help"],
+            "ls": [*CLBENCH, "ls", "methods"],
+            "status": [*CLBENCH, "status", "--out", folder],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(repeats):
+            for name, command in contenders.items():
+                seconds[name].append(_run(command))
+    middle = {name: statistics.median(times) for name, times in seconds.items()}
+    return [
+        _row(f"start {name}", "import click", middle[name], middle["click"], 1 / 3)
+        for name in contenders
+        if name != "click"
+    ]
+
+
+def first_step(repeats: int, root: Path) -> list[dict[str, Any]]:
+    """From `clbench run` to the first step of two runs, beside an import of Avalanche."""
+    firsts, seconds, imports = [], [], []
+    for _ in range(repeats):
+        imports.append(_run([sys.executable, "-c", "import avalanche.training"]))
+        with tempfile.TemporaryDirectory() as folder:
+            notes = Path(folder) / "notes"
+            command = [*CLBENCH, "run", "--methods", str(HERE / "first_step.py"), "--seeds", "2"]
+            started = time.time()
+            _run([*command, "--epochs", "1", "--workers", "2", "--out", folder],
+                 FIRST_STEP=str(notes))  # fmt: skip
+            times = sorted(float(line) - started for line in notes.read_text().splitlines())
+        firsts.append(times[0])
+        seconds.append(times[1])
+    limit = statistics.median(imports) + 1
+    return [
+        _row("first step", "import avalanche.training + 1 s", statistics.median(firsts), limit, 1),
+        _row("second worker", "the first", statistics.median(seconds), statistics.median(firsts),
+             None),
+    ]  # fmt: skip
+
+
+def workers(repeats: int, root: Path) -> list[dict[str, Any]]:
+    """Eight equal runs with one worker and with two."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(min(repeats, 3)):
+        for n, times in seconds.items():
+            with tempfile.TemporaryDirectory() as folder:
+                command = [*CLBENCH, "run", "--methods", "finetune", "--benchmarks", "split-mnist"]
+                command += ["--seeds", "8", "--epochs", "3", "--workers", str(n), "--out", folder]
+                times.append(_run(command))
+    one, two = (statistics.median(times) for times in seconds.values())
+    return [_row("workers: two", "one", two, one, 1.8)]
+
+
+def _record(method: str, benchmark: str, epochs: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*CLBENCH, "run", "--methods", method, "--benchmarks", benchmark]
+        _run([*command, "--epochs", str(epochs), "--workers", "1", "--out", folder])
+        [file] = (Path(folder) / "records").glob("*.json")
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+
+def evaluation(repeats: int, root: Path) -> list[dict[str, Any]]:
+    """The share of tests in a run; ten epochs a task are few beside the protocol's."""
+    rows = []
+    for benchmark in ("split-mnist", "split-cifar100"):
+        epochs = 10 if benchmark == "split-mnist" else 2
+        seconds = _record("finetune", benchmark, epochs)["seconds"]
+        tests, train = sum(seconds["eval"]), sum(seconds["train"])
+        rows.append(_row(f"tests, {benchmark}, {epochs} epochs", "5 % of the run",
+                         tests, 0.05 * (tests + train), 1.0))  # fmt: skip
+    return rows
+
+
+def tasks(repeats: int, root: Path) -> list[dict[str, Any]]:
+    """What the last tasks of forty cost beside the fifth to the tenth."""
+    rows = []
+    for method in ALL_TASKS.split(","):
+        seconds = _record(method, "permuted-mnist[tasks=40]", 1)["seconds"]["train"]
+        late, early = statistics.median(seconds[34:]), statistics.median(seconds[4:10])
+        rows.append(_row(f"a task of 40, {method}", "a task of 10", late, early, 1 / 1.1))
+    return rows
+
+
+COMMANDS: dict[str, Callable[[int, Path], list[dict[str, Any]]]] = {
+    "start": start,
+    "first-step": first_step,
+    "workers": workers,
+    "evaluation": evaluation,
+    "tasks": tasks,
+}

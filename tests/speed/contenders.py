@@ -1,0 +1,165 @@
+"""The cases: for each, functions that train one epoch and say how long its steps took."""
+
+import contextlib
+import copy
+import io
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import loops
+import torch
+from avalanche.benchmarks.classic import SplitCIFAR100, SplitMNIST
+from avalanche.models import MultiHeadClassifier, MultiTaskModule
+from avalanche.training.plugins import SupervisedPlugin
+from avalanche.training.supervised import Naive
+from torch import Tensor, nn
+
+from clbench import data
+from clbench.grid import make_grid
+from clbench.runner import build, make_stream
+from clbench.stream import Stream
+
+Timed = Callable[[], float]
+"""Trains for one epoch; the seconds of its steps."""
+
+
+class Stopwatch(SupervisedPlugin):
+    """The seconds from an epoch's first step to its last, without validation."""
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self.started = time.perf_counter()
+
+    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self.seconds = time.perf_counter() - self.started
+
+
+class Case:
+    """A method on a benchmark: its stream, and the contenders by name."""
+
+    def __init__(self, method: str, benchmark: str, root: Path) -> None:
+        self.method, self.benchmark, self.root = method, benchmark, root
+        self.cell = make_grid(method, benchmark, [0], {"epochs": 1})[0]
+        found = {d: data.load(d, root, True) for d in self.cell.benchmark.meta["datasets"]}
+        self.stream: Stream = make_stream(self.cell, found)
+        self.name = method.partition("[")[0]
+        self.k = 0 if self.name == "acl" else loops.K
+
+    def contenders(self) -> dict[str, Timed]:
+        made = {"limit": self.limit(), "clbench": self.clbench()}
+        if self.name == "finetune":
+            made["stock"] = self.stock()
+            if any("Dropout" in type(m).__name__ for m in self.prepared().model.modules()):
+                made["limit, torch's dropout"] = self.limit(_torch_dropout)
+                made["limit, no dropout"] = self.limit(_no_dropout)
+        return made
+
+    def prepared(self) -> Any:
+        """clbench's strategy before the task that is timed."""
+        strategy = build(self.cell, self.stream)
+        for k in range(self.k):
+            strategy.learn(k)
+        return strategy
+
+    def clbench(self) -> Timed:
+        strategy, watch = self.prepared(), Stopwatch()
+        strategy.plugins.insert(0, watch)
+        state = copy.deepcopy(strategy.state_dict())
+
+        def timed() -> float:
+            strategy.load_state_dict(copy.deepcopy(state))
+            strategy.learn(self.k)
+            return watch.seconds
+
+        return timed
+
+    def limit(self, change: Callable[[nn.Module], nn.Module] = lambda net: net) -> Timed:
+        strategy = self.prepared()
+        net = change(copy.deepcopy(strategy.model)).train()
+        tasks = [(task.train.inputs(), task.train.labels) for task in self.stream.tasks[:2]]
+        past, now = tasks[0], tasks[self.k]
+        protocol, params = self.stream.protocol, self.cell.spec.method_params
+        size, lr = protocol.batch_size, protocol.lr
+        kept = params.get("per_class", 0) * self.stream.classes[0]
+        makers: dict[str, Callable[[], loops.Epoch]] = {
+            "finetune": lambda: loops.finetune(net, now, size, lr, protocol.momentum),
+            "ewc": lambda: loops.ewc(net, now, size, lr, params["strength"]),
+            "er-res": lambda: loops.er_res(
+                net, past, now, size, lr, params["per_class"] * sum(self.stream.classes)
+            ),
+            "agem": lambda: loops.agem(net, past, now, size, lr, kept),
+            "hat": lambda: loops.hat(net, now, size, lr, params["smax"], params["strength"]),
+            "acl": lambda: loops.acl(
+                net,
+                next(p for p in strategy.plugins if hasattr(p, "discriminator")).discriminator,
+                now,
+                size,
+                vars(protocol) | {key: params[key] for key in ("d_lr", "branch_drop")},
+            ),
+        }
+        epoch = makers[self.name]()
+
+        def timed() -> float:
+            started = time.perf_counter()
+            epoch()
+            return time.perf_counter() - started
+
+        return timed
+
+    def stock(self) -> Timed:
+        """Avalanche's own benchmark, loader, multi-head model and strategy, from disk."""
+        warnings.filterwarnings("ignore")
+        make = SplitMNIST if self.benchmark.startswith("split-mnist") else SplitCIFAR100
+        stream = make(
+            n_experiences=len(self.stream), return_task_id=True, dataset_root=self.root, seed=0,
+            class_ids_from_zero_in_each_exp=True,
+        )  # fmt: skip
+        trunk = copy.deepcopy(build(self.cell, self.stream).model.trunk)
+        model, watch = _StockNet(_torch_dropout(trunk), trunk.features), Stopwatch()
+        strategy = Naive(
+            model=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=self.stream.protocol.lr),
+            criterion=nn.CrossEntropyLoss(),
+            train_mb_size=self.stream.protocol.batch_size,
+            train_epochs=1,
+            plugins=[watch],
+        )
+        experience = stream.train_stream[loops.K]
+        share = len(self.stream.tasks[loops.K].train) / len(experience.dataset)
+
+        def timed() -> float:
+            with contextlib.redirect_stdout(io.StringIO()):  # its progress bar
+                strategy.train(experience, num_workers=0)
+            return watch.seconds * share  # it has no validation data to set aside
+
+        return timed
+
+
+class _StockNet(MultiTaskModule):
+    """A trunk below Avalanche's multi-head classifier."""
+
+    def __init__(self, trunk: nn.Module, features: int) -> None:
+        super().__init__()
+        self.trunk, self.heads = trunk, MultiHeadClassifier(features)
+
+    def forward(self, x: Tensor, task_labels: Tensor) -> Tensor:
+        out: Tensor = self.heads(self.trunk(x), task_labels)
+        return out
+
+
+def _replaced(net: nn.Module, make: Callable[[float], nn.Module]) -> nn.Module:
+    for module in list(net.modules()):
+        for name, child in list(module.named_children()):
+            if "Dropout" in type(child).__name__:
+                setattr(module, name, make(child.p))
+    return net
+
+
+def _torch_dropout(net: nn.Module) -> nn.Module:
+    return _replaced(net, nn.Dropout)
+
+
+def _no_dropout(net: nn.Module) -> nn.Module:
+    return _replaced(net, lambda p: nn.Identity())
