@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -124,6 +124,7 @@ def _learn_all(
     tasks = record["tasks"]
     if not record["R0"]:
         record["R0"] = [strategy.accuracy(i) for i in range(tasks)]
+    saving = 0.0
     for k in range(record["done"], tasks):
 
         def on_epoch(epoch: dict[str, float], k: int = k) -> None:
@@ -151,37 +152,33 @@ def _learn_all(
         record["seconds"]["eval"].append(ended - learned)
         record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
         parts["rest of training"] = max(0.0, learned - started - sum(parts.values()))
-        parts["tests"] = ended - learned
-        _add(record, parts)
+        parts |= {"tests": ended - learned, "saving": saving}
+        spent = record["seconds"].setdefault("parts", {})
+        record["seconds"]["parts"] = {
+            part: spent.get(part, 0.0) + parts.get(part, 0.0) for part in {**spent, **parts}
+        }
         record["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         record["done"] = k + 1
         record["finished"] = _now()
         if k + 1 == tasks:
             record["status"] = "done"
             record["valid"] = [strategy.valid_accuracy(i) for i in range(tasks)]
+        started = time.perf_counter()
         _keep(cell, strategy, record, store)
+        saving = time.perf_counter() - started  # goes into the next record
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
-
-
-def _add(record: dict[str, Any], parts: Mapping[str, float]) -> None:
-    """Add to the record's seconds by what they went into."""
-    spent = record["seconds"].setdefault("parts", {})
-    for part, seconds in parts.items():
-        spent[part] = spent.get(part, 0.0) + seconds
 
 
 def _keep(cell: Cell, strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
     """Write the checkpoint, if there is something to go on from, and then the record."""
     try:
         if strategy is not None:
-            started = time.perf_counter()
             content = {"record": json.dumps(record), "state": strategy.state_dict()}
             file = io.BytesIO()
             torch.save(content, file)
             write_atomically(store.checkpoint_path(cell.id), file.getvalue())
-            _add(record, {"saving": time.perf_counter() - started})
         store.write(record)
     except OSError as error:
         raise UserError(
