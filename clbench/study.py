@@ -1,7 +1,7 @@
 """Studies: a table or figure of the paper as a file that says what to train and how to show it.
 
 A study is a TOML file with `title`, `seeds`, one or more `[[grid]]` (`methods`, `benchmarks` as
-`clbench run` takes them), and optionally `columns`, `figure`, and `[small]`, a declared reduction:
+`clbench run` takes them), and maybe `caption`, `columns`, `figure`, and `[small]`, a reduction:
 `seeds`, any value of the training protocol, and `tasks`, the most that a benchmark may have, by its
 parameter of that name: a stream of permutations ends early, one of classes has more in each task
 and no less data. Instead of a grid it may have `sizes`, benchmarks whose images are counted. Those
@@ -39,6 +39,8 @@ class Study:
     small: dict[str, Any] = field(default_factory=dict)
     sizes: str = ""
     """Benchmarks whose images are counted; nothing is trained then."""
+    caption: str = ""
+    """What captions begin with; the title if there is none."""
 
     def budget(self, name: str) -> tuple[int, dict[str, Any]]:
         """How many seeds, and what of the tasks and the protocol is changed."""
@@ -69,7 +71,8 @@ class Study:
         words += [f"{key}={value}" for key, value in changes.items()]
         whole = _counted(self.seeds, "seed")
         full = "" if budget == "paper" else f"; the full one has {whole} and no cut"
-        return f"Study {self.name}, budget {budget}: {', '.join(words)}{full}."
+        about = (self.caption or self.title).rstrip(".")
+        return f"{about}. Study {self.name}, budget {budget}: {', '.join(words)}{full}."
 
 
 def _counted(number: int, word: str) -> str:
@@ -105,7 +108,7 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
     """The study, if every key is one that studies have and of the right kind."""
     kinds: dict[str, Any] = {
         "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict,
-        "sizes": str,
+        "sizes": str, "caption": str,
     }  # fmt: skip
     for key, value in content.items():
         if key not in kinds:
@@ -140,6 +143,7 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
         content.get("figure", ""),
         small,
         content.get("sizes", ""),
+        content.get("caption", ""),
     )
 
 

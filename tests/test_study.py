@@ -60,7 +60,7 @@ def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
         cut = "at most 5 tasks, " if "tasks" in study.small else ""
         assert f"Study {name}, budget small: 1 seed, {cut}epochs=" in study.note("small")
         assert f"the full one has {study.seeds} seed" in study.note("small")
-        assert study.note("paper").startswith(f"Study {name}, budget paper: {study.seeds} seed")
+        assert study.note("paper").startswith(f"{study.title}. Study {name}, budget paper: ")
 
 
 def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
@@ -82,6 +82,12 @@ def test_the_small_budget_may_have_fewer_tasks_and_never_more(tmp_path: Path) ->
     assert {cell.spec.benchmark_params["tasks"] for cell in study.cells("paper")} == {3, 10, 20}
     assert "budget small: 1 seed, at most 4 tasks, epochs=1;" in study.note("small")
     assert "tasks" not in study.note("paper")
+
+
+def test_a_caption_of_its_own_stands_before_the_note(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('caption = "What I found."\n' + OWN)
+    assert load(str(path)).note("paper") == "What I found. Study mine, budget paper: 2 seeds."
 
 
 def test_a_benchmark_whose_tasks_are_fixed_cannot_be_cut(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
         raise UserError("The paper cannot be compared with itself: name a method or a folder.")
     if b == "paper":
         raise UserError(f"Put the paper first: clbench compare paper {a}.")
-    if column != "acc":
-        raise UserError(f"The paper can be compared by ACC only, not by {column}.")
+    if column not in ("acc", "bwt"):
+        raise UserError(f"The paper can be compared by acc or bwt, not by {column}.")
     runs = [run for run in _runs(b, out) if run.counted]
     usual = [run for run in runs if not run.budget and not run.notes]
     if not usual:
@@ -139,15 +139,22 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
             f"No finished run of {b} has the full protocol and the whole data: they cannot be "
             "compared with the paper."
         )
+    if left := len(runs) - len(usual):
+        click.echo(
+            f"warning: {left} finished runs have another budget or other data than the paper's: "
+            "left out.",
+            err=True,
+        )
+    pairs = by_seed(usual, "method", b)
     rows: dict[Key, tuple[Published, int]] = {}
-    for run in usual:
-        row = published_run(run)
+    for key, seeds in pairs.items():
+        row = published_run(next(iter(seeds.values())))
         if row is not None:
-            rows[run.benchmark, run.method] = (row, document(row.table)["runs"])
+            rows[key] = (row, document(row.table)["runs"])
     if not rows:
         names = sorted({f"{run.method} on {run.benchmark}" for run in usual})
         raise UserError(f"The paper has no row for {', '.join(names)}.")
-    return against_paper(by_seed(usual, "method", b), rows, alpha)
+    return against_paper(pairs, rows, column, alpha)
 
 
 def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) -> str:

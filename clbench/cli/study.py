@@ -61,6 +61,8 @@ def command(
     note = study.note(budget)
     layout: dict[str, Any] = {"columns": study.columns, "vs_paper": True, "note": note}
     folder = f"studies/{study.name}"
+    if dry_run:
+        click.echo(f"{note}\n")
     failed: SystemExit | None = None
     try:
         carry_out(cells, place, workers, rerun, dry_run, layout, folder)

@@ -141,7 +141,7 @@ def _mark(cells: list[Cell]) -> None:
         return
     normal = usual(cells)
     for cell in cells:
-        words = _differences(cell.head.setting, [normal.setting])
+        words = differences(cell.head.setting, [normal.setting])
         if cell.head.data:  # a run that failed early knows nothing of its data
             words += _data_differences(cell.head, normal)
         cell.mark = ", ".join(words)
@@ -154,10 +154,10 @@ def _mark(cells: list[Cell]) -> None:
         for cell in same:
             rivals = [other.head.learner for other in same]
             words = [cell.mark] if cell.mark else []
-            cell.mark = ", ".join(words + _differences(cell.head.learner, rivals))
+            cell.mark = ", ".join(words + differences(cell.head.learner, rivals))
 
 
-def _differences(own: Facts, rivals: list[Facts]) -> list[str]:
+def differences(own: Facts, rivals: list[Facts]) -> list[str]:
     """`key=value` for every fact in which some rival differs."""
     keys = sorted({key for facts in [own, *rivals] for key in facts})
     return [

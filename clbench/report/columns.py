@@ -60,10 +60,10 @@ _ALL = (
     Column(
         "intransigence",
         "I_T pp",
-        "I_T: accuracy on task T of joint training (method joint, same protocol and seed) minus "
-        "R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
+        "I_T: accuracy on task T of joint training (method joint, same budget, data and seed) "
+        "minus R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
         r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ "
-        r"of joint training (method joint, same protocol and seed).",
+        r"of joint training (method joint, same budget, data and seed).",
         best=-1,
         unit="pp",
     ),
@@ -149,6 +149,13 @@ _PAPER = "Paper: as published by Ebrahimi et al., 2020."
 PAPER = (
     Column("paper-acc", "paper ACC %", _PAPER, _PAPER),
     Column("paper-bwt", "paper BWT %", _PAPER, _PAPER),
+    Column(
+        "paper-mb",
+        "paper MB",
+        "Paper MB: architecture + replay buffer.",
+        "Paper MB: architecture + replay buffer.",
+        decimals=1,
+    ),
     Column(
         "paper-intransigence",
         "paper I",

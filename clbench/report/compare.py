@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clbench.errors import UserError
+from clbench.report.cells import differences
 from clbench.report.columns import COLUMNS, Column
 from clbench.report.paper import Published
 from clbench.report.runs import Run
@@ -45,20 +46,30 @@ class Comparison:
 
 
 def by_seed(runs: Iterable[Run], key: str, side: str) -> dict[Key, dict[int, Run]]:
-    """Counted runs by pair and seed; two runs of one seed are never averaged in silence."""
-    found: dict[Key, dict[int, Run]] = {}
+    """Counted runs by pair and seed.
+
+    Two runs of one seed are never averaged in silence: if they were made with other values under
+    one name (those that a method's file tunes have changed), they are pairs of their own.
+    """
+    alike: dict[Key, list[Run]] = {}
     for run in runs:
-        if not run.counted:
-            continue
-        shared = run.protocol if key == "protocol" else _labelled(run)
-        seeds = found.setdefault((run.benchmark, shared), {})
-        if (other := seeds.get(run.seed)) is not None:
-            raise UserError(
-                f"{side} has two runs of {_labelled(run)} on {run.benchmark} with seed {run.seed} "
-                f"({other.id} and {run.id}), of different versions, data or machines. Leave one in "
-                "its folder (clbench show RUN tells them apart)."
-            )
-        seeds[run.seed] = run
+        if run.counted:
+            shared = run.protocol if key == "protocol" else _labelled(run)
+            alike.setdefault((run.benchmark, shared), []).append(run)
+    found: dict[Key, dict[int, Run]] = {}
+    for (benchmark, shared), several in alike.items():
+        facts = [run.setting | run.learner for run in several]
+        twice = len({run.seed for run in several}) < len(several)
+        for run, own in zip(several, facts, strict=True):
+            words = ", ".join(differences(own, facts)) if twice else ""
+            seeds = found.setdefault((benchmark, f"{shared} {words}".strip()), {})
+            if (other := seeds.get(run.seed)) is not None:
+                raise UserError(
+                    f"{side} has two runs of {_labelled(run)} on {run.benchmark} with seed "
+                    f"{run.seed} ({other.id} and {run.id}), on different data. Leave one in its "
+                    "folder (clbench show RUN tells them apart)."
+                )
+            seeds[run.seed] = run
     return found
 
 
@@ -110,21 +121,23 @@ def compare(
 def against_paper(
     runs: dict[Key, dict[int, Run]],
     rows: dict[Key, tuple[Published, int]],
+    column: str,
     alpha: float,
 ) -> list[Comparison]:
-    """Measured ACC against published rows (each with its number of runs); the paper is A."""
+    """Measured ACC or BWT against published rows (each with its number of runs); the paper is A."""
     lines = []
     for key in sorted(runs.keys() & rows.keys()):
         row, n = rows[key]
-        values = {s: run.values["acc"] for s, run in sorted(runs[key].items())}
-        if row.acc is None or not values:
+        values = {s: run.values[column] for s, run in sorted(runs[key].items())}
+        mean, std = (row.acc, row.acc_std) if column == "acc" else (row.bwt, row.bwt_std)
+        if mean is None or any(math.isnan(value) for value in values.values()):
             continue
         measured = list(values.values())
-        gaps = [value - row.acc for value in measured]
-        p = _welch(measured, row.acc, row.acc_std, n)
-        error = (row.acc_std or 0.0) / n**0.5
-        lines.append(_line(key, list(values), [row.acc], measured, gaps, p, error))
-    return _judged(lines, COLUMNS["acc"], alpha)
+        gaps = [value - mean for value in measured]
+        p = _welch(measured, mean, std, n)
+        error = (std or 0.0) / n**0.5
+        lines.append(_line(key, list(values), [mean], measured, gaps, p, error))
+    return _judged(lines, COLUMNS[column], alpha)
 
 
 def _line(

@@ -12,10 +12,11 @@ from clbench.report.words import spread
 _DOCUMENT = r"""\documentclass{article}
 \usepackage[margin=2.5cm]{geometry}
 \usepackage{booktabs}
+\usepackage{graphicx}
 \begin{document}
 %s\end{document}
 """
-_FRAGMENT = r"% \input this file; the preamble needs \usepackage{booktabs}." + "\n"
+_FRAGMENT = r"% \input this file; the preamble needs \usepackage{booktabs,graphicx}." + "\n"
 _LONG = 24  # characters of a name that still stand on one line
 
 
@@ -34,6 +35,7 @@ def _float(table: Table) -> str:
         rf"\caption[{{{title}}}]{{{title}. {_caption(table)}}}",
         rf"\label{{tab:clbench-{slug(table.benchmark)}}}",
         _size(table),
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{@{{}}l{'r' * (len(table.columns) + 1)}@{{}}}}",
         r"\toprule",
         *_headings(table),
@@ -58,9 +60,9 @@ def _float(table: Table) -> str:
                 text = rf"\parbox[t]{{2.2cm}}{{\raggedleft {latex(shown)}\strut}}"
             texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
         lines.append(_row([*texts, str(len(cell.counted))]))
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     if sentences := [*table.remarks, *table.warnings(name)]:
-        notes = "\\\\\n".join(latex(sentence) for sentence in sentences)
+        notes = "\\\\\n".join(_breakable(sentence) for sentence in sentences)
         lines += [
             r"\par\medskip",
             rf"\begin{{minipage}}{{\linewidth}}\raggedright\footnotesize {notes}",
@@ -89,11 +91,21 @@ def _naming(table: Table) -> Callable[[Cell], str]:
 
 def _first(name: str) -> str:
     """The first cell of a row; a long name is set in several lines, broken where it may be."""
-    text = latex(name)
     if len(name) <= _LONG:
-        return text
-    text = re.sub(r"(,(?!\d)|\\_|=)", r"\1\\allowbreak{}", text)
-    return rf"\parbox[t]{{3.4cm}}{{\raggedright {text}\strut}}"
+        return latex(name)
+    return rf"\parbox[t]{{3.4cm}}{{\raggedright {_breakable(name, 1)}\strut}}"
+
+
+def _breakable(text: str, longest: int = _LONG) -> str:
+    """Text whose words may be broken inside where they are longer than that."""
+
+    def word(word: str) -> str:
+        if len(word) <= longest:
+            return latex(word)
+        parts = re.findall(r"[^,_=]{1,16}[,_=]?|[,_=]", word)
+        return r"\allowbreak{}".join(latex(part) for part in parts)
+
+    return " ".join(word(part) for part in text.split(" "))
 
 
 def _caption(table: Table) -> str:

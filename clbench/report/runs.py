@@ -46,8 +46,11 @@ class Run:
     R: list[list[float | None]]
     capacity: list[list[float]] = field(default_factory=list)
     """Row k: the share of each layer (%) that tasks 1..k have claimed; empty if not recorded."""
+    finished: str = ""
     values: dict[str, float] = field(default_factory=dict)
     fault: str = ""
+    reference: str = ""
+    """The run of joint that its intransigence is measured against."""
 
     @property
     def counted(self) -> bool:
@@ -97,7 +100,17 @@ def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
             what = f"{error} is missing" if isinstance(error, KeyError) else f"damaged ({error})"
             problems.append(f"Record {name} is left out: {what}.")
     runs.sort(key=lambda run: (run.benchmark, run.method, run.seed, run.id))
-    return _with_intransigence(runs), sorted(problems)
+    return _with_intransigence(_once(runs)), sorted(problems)
+
+
+def _once(runs: list[Run]) -> list[Run]:
+    """The same runs; of copies of one run under several names only the first may be counted."""
+    seen: dict[tuple[str, int], str] = {}
+    found = []
+    for run in runs:
+        first = seen.setdefault((run.cell, run.seed), run.id) if run.counted else run.id
+        found.append(run if first == run.id else replace(run, fault=f"it is run {first} again"))
+    return found
 
 
 def _run(record: dict[str, Any]) -> Run:
@@ -126,6 +139,7 @@ def _run(record: dict[str, Any]) -> Run:
         notes={clean(k): clean(str(v["note"])) for k, v in data.items() if v.get("note")},
         R=record["R"],
         capacity=_capacity(record),
+        finished=str(record.get("finished") or ""),
     )
     if run.status not in ("done", "partial", "failed"):
         raise ValueError(f"its status is {clean(run.status)!r}")
@@ -239,7 +253,7 @@ def _with_intransigence(runs: list[Run]) -> list[Run]:
 
     Of several, one that trained for every task (`joint[each=true]`, which alone knows a*_k for
     k < T) comes before one that trained for the last, then `joint` without parameters, then the
-    newest version.
+    newest version, then the newest run.
     """
     references: dict[tuple[str, int], Run] = {}
     joint = [run for run in runs if run.counted and run.method_name == "joint"]
@@ -253,13 +267,15 @@ def _with_intransigence(runs: list[Run]) -> list[Run]:
             each = metrics.intransigence(run.R, best)
             points = {"intransigence": float(each[-1]), "mean-intransigence": float(each.mean())}
             fractions = {f"{key}-fraction": value / 100 for key, value in points.items()}
-            run = replace(run, values=run.values | points | fractions)
+            values = run.values | points | fractions
+            run = replace(run, values=values, reference=reference.id)
         measured.append(run)
     return measured
 
 
-def _worth(run: Run) -> tuple[bool, bool, int, str]:
+def _worth(run: Run) -> tuple[bool, bool, int, str, str]:
     """How good a reference a run of joint is; the id only decides between equals."""
     every_task = all(run.R[k][k] is not None for k in range(run.tasks))
     version = run.learner.get("version", "")
-    return every_task, run.method == "joint", int(version) if version.isdigit() else 0, run.id
+    number = int(version) if version.isdigit() else 0
+    return every_task, run.method == "joint", number, run.finished, run.id

@@ -16,7 +16,7 @@ from clbench.runner import make_stream
 from clbench.store import write_atomically
 
 _COUNTS = ("train", "valid", "test")
-_HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "")
+_HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "is")
 
 
 def sizes(benchmarks: str, root: Path, accept: bool) -> tuple[list[list[str]], list[str]]:

@@ -79,6 +79,9 @@ class Table:
             return found.text()
         if column.key == "paper-bwt" and row.zero:
             return "Zero"
+        if column.key == "paper-mb":
+            parts = [f"{value:g}" for value in (row.arch, row.replay) if value is not None]
+            return " + ".join(parts) or MISSING
         name = column.key.removeprefix("paper-")
         mean, std = getattr(row, name), getattr(row, f"{name}_std", None)
         if mean is None:
@@ -155,7 +158,7 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         columns=columns,
         cells=cells,
         facts=caption(cells, normal),
-        remarks=remarks(cells, PAPER[2] in columns) if PAPER[0] in columns else [],
+        remarks=remarks(cells, PAPER[3] in columns) if PAPER[0] in columns else [],
         skipped=skipped,
         unit=_unit(cells),
         best=frozenset(best(cells, columns)),

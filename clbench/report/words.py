@@ -79,6 +79,8 @@ def warnings(
         found += _no_reference(cells, name, "intransigence", "joint")
     if keys & {"mean-intransigence", "mean-intransigence-fraction"}:
         found += _no_reference(cells, name, "mean-intransigence", "joint[each=true]")
+    if any("intransigence" in key for key in keys):
+        found += _which_reference(cells, name)
     if skipped:
         files = "1 record" if skipped == 1 else f"{skipped} records"
         found.append(f"{files} could not be read and may be missing here.")
@@ -142,6 +144,16 @@ def _no_reference(
         f"No {key.replace('-', ' ')} without a finished run of {reference} on the same benchmark, "
         f"protocol and seed: {'; '.join(rows)}."
     ]
+
+
+def _which_reference(cells: list[Cell], name: Callable[[Cell], str]) -> list[str]:
+    """Which rows of joint intransigence is measured against, where there are several to choose."""
+    joint = [c for c in cells if c.counted and c.head.method_name == "joint"]
+    if len({c.head.condition for c in joint}) == len(joint):
+        return []
+    used = {run.reference for cell in cells for run in cell.counted}
+    rows = [name(c) for c in joint if used & {run.id for run in c.counted}]
+    return [f"Intransigence is measured against {' and '.join(rows)}, not the other rows of joint."]
 
 
 def _seeds(seeds: list[int]) -> str:

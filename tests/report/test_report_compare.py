@@ -81,7 +81,7 @@ def test_the_interval_is_that_of_resampled_means() -> None:
 def test_the_paper_is_tested_by_welch(record) -> None:
     measured = side(record, "ewc", {0: 90.0, 1: 92.0, 2: 91.0}, "method")
     row = Published("t", "EWC", "ewc", "two-tasks", 2, "own run", acc=88.0, acc_std=1.0)
-    [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, 0.05)
+    [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "acc", 0.05)
     theirs = [87.0, 88.0, 89.0]  # mean 88, standard deviation 1
     expected = stats.ttest_ind([90.0, 92.0, 91.0], theirs, equal_var=False).pvalue
     assert line.p == pytest.approx(expected)
@@ -101,8 +101,25 @@ def test_pairs_of_another_condition_or_without_a_partner_are_named(record) -> No
     assert unpaired(here, of()) == []
 
 
-def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
+def test_bwt_can_be_compared_with_the_paper(record) -> None:
+    measured = side(record, "ewc", {0: 90.0, 1: 92.0}, "method")
+    row = Published("t", "EWC", "ewc", "two-tasks", 2, "own run", bwt=-30.0, bwt_std=0.1)
+    [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "bwt", 0.05)
+    values = [run.values["bwt"] for run in measured["two-tasks", "ewc"].values()]
+    assert (line.a, line.b) == (-30.0, pytest.approx(sum(values) / 2))
+    assert against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "acc", 0.05) == []
+
+
+def test_runs_of_one_name_with_other_values_are_pairs_of_their_own(record) -> None:
     records = [record("ewc"), record("ewc", spec__threads=2)]
+    found = by_seed(read(records)[0], "method", "A")
+    assert set(found) == {("two-tasks", "ewc threads=1"), ("two-tasks", "ewc threads=2")}
+
+
+def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
+    other = {"mnist-5k": {"sha256": "cd" * 32, "note": ""}}
+    records = [record("ewc"), record("ewc", data=other)]
+    records[1]["id"] = "f" * 12
     with pytest.raises(UserError, match=r"A has two runs of ewc on two-tasks with seed 0"):
         by_seed(read(records)[0], "method", "A")
 
@@ -172,7 +189,7 @@ def test_two_methods_of_one_folder(clbench, folders) -> None:
         (("paper", "ewc"), "The paper has no row for ewc on two-tasks."),
         (("ewc", "agem", "--column", "intransigence"), "clbench run --reference trains them"),
         (("OLD", "EMPTY"), "has no finished run."),
-        (("paper", "ewc", "--column", "bwt"), "by ACC only"),
+        (("paper", "ewc", "--column", "forgetting"), "by acc or bwt"),
         (("ewc", "agem", "--alpha", "2"), "between 0 and 1"),
     ],
 )

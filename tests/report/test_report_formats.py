@@ -102,6 +102,7 @@ def test_json_holds_values_formulas_and_what_the_rows_were_made_of(few: list[Rec
 LATEX = r"""
 \label{tab:clbench-two-tasks}
 \small\setlength{\tabcolsep}{4pt}
+\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%
 \begin{tabular}{@{}lrrrrrr@{}}
 \toprule
 method & ACC & BWT & arch & replay & time & seeds \\
@@ -112,7 +113,7 @@ PNN & \textbf{88.25(0.35)} & \textbf{Zero} & 2.50 & 0.00 & 4.5(0.7) & 2 \\
 \midrule
 ORD-JT & 90.50(0.00) & -- & 1.08 & 0.00 & 4.5(0.7) & 2 \\
 \bottomrule
-\end{tabular}
+\end{tabular}}
 \end{table}
 """
 
@@ -235,13 +236,17 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
         pytest.skip("pdflatex is not on this machine (Debian: texlive-latex-recommended)")
     nasty = record("agem", 0, labels__method=f"agem[{NASTY}]", titles__method=f"[{NASTY}")
     nasty["titles"]["benchmark"] = NASTY
+    endless = record("ewc", labels__method="ewc[" + 40 * "endless" + "]")
     nasty["data"] = {NASTY: {"sha256": "f" * 64, "note": NASTY}}
     failed = record("agem", 1, status="failed", R=[], labels__method=f"agem[{NASTY}]", data={})
-    (alone,) = write([nasty, failed], [], tmp_path, ["tex"], standalone=True, columns=EXTRA)
+    endless["labels"]["benchmark"] = nasty["labels"]["benchmark"]
+    (alone,) = write(
+        [nasty, failed, endless], [], tmp_path, ["tex"], standalone=True, columns=EXTRA
+    )
     fragment = write(few, [], tmp_path / "fragment", ["tex"])[0]
     paper = tmp_path / "paper.tex"
     paper.write_text(
-        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\listoftables\n"
+        "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\\listoftables\n"
         f"\\input{{fragment/{fragment.name}}}\\end{{document}}\n"
     )
     for source in (alone, paper):
@@ -255,7 +260,7 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
         )
         assert done.returncode == 0, done.stdout[-2000:]
         assert source.with_suffix(".pdf").stat().st_size > 1000
-    assert "Overfull" not in done.stdout
+        assert "Overfull" not in done.stdout
 
 
 def test_a_very_long_name_leaves_the_numbers_in_sight(record) -> None:

@@ -197,10 +197,10 @@ def test_every_format_puts_them_beside(record) -> None:
     assert "Ebrahimi et al., 2020" in text
     assert "95.78" not in terminal(records)
     [table] = tables(records, vs_paper=True)
-    line = "| 95.78 ± 0.35 [a] | -4.20 ± 0.21 | matches (-0.28 pp, -0.8 sd) |"
+    line = "| 95.78 ± 0.35 [a] | -4.20 ± 0.21 | 1.1 | matches (-0.28 pp, -0.8 sd) |"
     assert line in markdown.render(table)
     tex = latex.render(table)
-    assert r"& 95.78(0.35)\textsuperscript{a} & $-$4.20(0.21) & \parbox" in tex
+    assert r"& 95.78(0.35)\textsuperscript{a} & $-$4.20(0.21) & 1.1 & \parbox" in tex
     assert r"\raggedleft matches (-0.28 pp, -0.8 sd)\strut}" in tex
     rows_by_method = {row["method"]: row for row in json.loads(plain.render_json(table))["rows"]}
     assert rows_by_method["pnn"]["published"] is None

@@ -237,3 +237,21 @@ def test_no_records_no_tables_and_empty_frames() -> None:
     assert tables([]) == []
     assert runs_frame([]).empty
     assert cells_frame([]).empty
+
+
+def test_a_copy_of_a_run_is_not_counted_again(record: Make) -> None:
+    copy = record("ewc", 0) | {"id": "f" * 12}
+    table = only([record("ewc", 0), copy])
+    assert table.cells[0].seeds == [0]
+    assert f"ewc: seed 0 (run {'f' * 12}) left out: it is run" in table.warnings()[0]
+
+
+def test_the_newest_joint_is_the_reference_and_is_named(record: Make) -> None:
+    old = record("joint", 0, last=(97.0, 90.0), finished="2026-01-01T00:00:00+00:00")
+    new = record("joint", 0, last=(97.0, 85.0), finished="2026-02-01T00:00:00+00:00")
+    new["spec"]["protocol"]["lr"], new["id"] = 0.2, "0" * 12
+    table = only([record("ewc", 0, last=(90.0, 80.0)), old, new], columns=("intransigence",))
+    assert column(table, "intransigence")[0] == "5.00"  # 85 - 80
+    assert "Intransigence is measured against joint (lr=0.2), not the other rows of joint." in (
+        table.warnings()
+    )

@@ -16,6 +16,7 @@ function shownColumns(benchmark) {
       bold: (row) => row.best.includes(key),
     });
     if (compared && key !== "intransigence") list.push(...publishedColumn(key));
+    if (compared && key === "replay") list.push(...publishedColumn("mb"));
   }
   if (compared && asksIntransigence()) list.push(...publishedColumn("intransigence"));
   if (compared) list.push(...publishedColumn("word"));
@@ -39,6 +40,7 @@ function publishedColumn(name) {
   const value = ({ published }) => {
     if (name === "word") return published?.verdict ?? null;
     if (name === "bwt" && published?.zero) return 0;
+    if (name === "mb" && published) return published.arch + published.replay || null;
     return published?.[name] ?? null;
   };
   return DATA.paper
