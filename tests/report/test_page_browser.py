@@ -154,15 +154,17 @@ def test_published_stands_beside_measured(
         for name in row.locator("button").all_inner_texts()
     }
     assert beside == {
-        "pnn": ["75.25 ± 0.04 [a]", "Zero", "matches (+0.04 pp, +1.0 sd)"],
-        "finetune": ["34.71 ± 3.36 [b]", "-48.56 ± 3.17", "above (+15.29 pp, +4.6 sd)"],
-        "si": ["", "", ""],
+        "pnn": ["75.25 ± 0.04 [a]", "Zero", "93.51", "matches (+0.04 pp, +1.0 sd)"],
+        "finetune": ["34.71 ± 3.36 [b]", "-48.56 ± 3.17", "27.2", "above (+15.29 pp, +4.6 sd)"],
+        "si": ["", "", "", ""],
         "er-res (epochs=1)": [
-            "66.78 ± 0.48 [c]", "-15.01 ± 1.11", "not comparable: other budget",
+            "66.78 ± 0.48 [c]", "-15.01 ± 1.11", "25.4 + 16", "not comparable: other budget",
         ],
     }  # fmt: skip
     page.get_by_role("button", name="paper BWT %").click()
     assert names(page) == ["pnn", "er-res (epochs=1)", "finetune", "si"]  # Zero counts as 0
+    page.get_by_role("button", name="paper MB").click()
+    assert names(page) == ["pnn", "er-res (epochs=1)", "finetune", "si"]  # 25.4 + 16 before 27.2
     below = page.locator(".caption").all_inner_texts()
     assert "matches within 2 published standard deviations" in below[1]
     assert "[b] own run" in below[2]
