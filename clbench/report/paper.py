@@ -180,9 +180,15 @@ def sources(cells: list[Cell]) -> dict[str, str]:
 def remarks(cells: list[Cell], intransigence: bool = True) -> list[str]:
     """What must be known about the paper's numbers beside these rows: sources, contradictions,
     those of its intransigence only if that is shown."""
-    rows = [v.row for cell in cells if (v := verdict(cell)) is not None]
+    found = {cell.name: v.row for cell in cells if (v := verdict(cell)) is not None}
+    rows = list(found.values())
     letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(cells).items())
-    own = [f"{row.title}: {row.note}." for row in rows if row.note]
+    own = [
+        f"{name} is the row {row.title} of {document(row.table)['label']}."
+        for name, row in found.items()
+        if row.table in ("ablation", "replay")  # whose rows are not called by a method
+    ]
+    own += [f"{row.title}: {row.note}." for row in rows if row.note]
     tables = dict.fromkeys(row.table for row in rows)
     tables.pop("intransigence", None)
     if intransigence and any(row.intransigence is not None for row in rows):

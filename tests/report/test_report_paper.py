@@ -264,3 +264,12 @@ def test_a_stream_of_other_length_stands_beside_the_papers(record) -> None:
     assert (short.row.tasks, short.text()) == (10, "not comparable: paper has 10 tasks")
     assert of("acl", 40).text().startswith("below")
     assert of("pnn", 10).text() == "not comparable: paper has 20 tasks"
+
+
+def test_a_row_of_the_ablation_is_called_as_in_the_paper(record) -> None:
+    method = ABLATION["S, P, L_diff"]
+    stream = {"labels__benchmark": "split-miniimagenet", "tasks": 20, "done": 20}
+    made = record(method, R=[[50.0] * 20] * 20, R0=[20.0] * 20, **stream)
+    made["spec"]["benchmark"] = {"name": "split-miniimagenet", "params": {}, "version": 1}
+    [table] = tables([made], vs_paper=True)
+    assert f"{method} is the row S, P, L_diff of tab:ablation." in table.remarks[-1]
