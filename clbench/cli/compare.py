@@ -68,7 +68,8 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
                 "two folders."
             )
         key = "method" if folders[0] else "protocol"
-        sides = [by_seed(_runs(side, out), key, side) for side in (a, b)]
+        mine, theirs = _runs(a, out), _runs(b, out)
+        sides = [by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)]
         lines = compare(sides[0], sides[1], column, alpha)
         missing = unpaired(sides[0], sides[1])
         for sentence in missing:

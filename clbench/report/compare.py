@@ -45,31 +45,40 @@ class Comparison:
     word: str
 
 
-def by_seed(runs: Iterable[Run], key: str, side: str) -> dict[Key, dict[int, Run]]:
-    """Counted runs by pair and seed.
+def by_seed(
+    runs: Iterable[Run], key: str, side: str, others: Iterable[Run] = ()
+) -> dict[Key, dict[int, Run]]:
+    """Counted runs by pair and seed; two runs of one seed are never averaged in silence.
 
-    Two runs of one seed are never averaged in silence: if they were made with other values under
-    one name (those that a method's file tunes have changed), they are pairs of their own.
+    In a folder, runs of one name that were made with other values (those that a method's file tunes
+    have changed) are pairs of their own, named alike on both sides: `others` are the other's.
     """
-    alike: dict[Key, list[Run]] = {}
-    for run in runs:
-        if run.counted:
-            shared = run.protocol if key == "protocol" else _labelled(run)
-            alike.setdefault((run.benchmark, shared), []).append(run)
+    mine, theirs = _alike(runs, key), _alike(others, key)
     found: dict[Key, dict[int, Run]] = {}
-    for (benchmark, shared), several in alike.items():
-        facts = [run.setting | run.learner for run in several]
-        twice = len({run.seed for run in several}) < len(several)
-        for run, own in zip(several, facts, strict=True):
-            words = ", ".join(differences(own, facts)) if twice else ""
+    for (benchmark, shared), several in mine.items():
+        both = [several, theirs.get((benchmark, shared), [])]
+        facts = [run.setting | run.learner for part in both for run in part]
+        twice = any(len({run.seed for run in part}) < len(part) for part in both)
+        for run, own in zip(several, facts, strict=False):
+            words = ", ".join(differences(own, facts)) if twice and key == "method" else ""
             seeds = found.setdefault((benchmark, f"{shared} {words}".strip()), {})
             if (other := seeds.get(run.seed)) is not None:
                 raise UserError(
                     f"{side} has two runs of {_labelled(run)} on {run.benchmark} with seed "
-                    f"{run.seed} ({other.id} and {run.id}), on different data. Leave one in its "
-                    "folder (clbench show RUN tells them apart)."
+                    f"{run.seed} ({other.id} and {run.id}), with other values or on other data. "
+                    "Leave one in its folder (clbench show RUN tells them apart)."
                 )
             seeds[run.seed] = run
+    return found
+
+
+def _alike(runs: Iterable[Run], key: str) -> dict[Key, list[Run]]:
+    """Counted runs by benchmark and what a pair shares."""
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        if run.counted:
+            shared = run.protocol if key == "protocol" else _labelled(run)
+            found.setdefault((run.benchmark, shared), []).append(run)
     return found
 
 

@@ -53,10 +53,14 @@ def _printed(benchmark: str) -> list[dict[str, Any]]:
 def _published(benchmark: str, k: int, title: str) -> dict[str, Any]:
     """The paper's counts of task k; of 5-Datasets, whose order is drawn, by the data set's name."""
     for row in _printed(benchmark):
-        named = row.get("title", "").replace("-", "").lower()
-        if named == title.replace("-", "").lower() if named else row.get("task", k) == k:
+        drawn = "title" in row
+        if _plain(row["title"]) == _plain(title) if drawn else row.get("task", k) == k:
             return row
     return {}
+
+
+def _plain(title: str) -> str:
+    return title.replace("-", "").lower()
 
 
 def _merged(rows: list[list[str]]) -> list[list[str]]:

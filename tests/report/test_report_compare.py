@@ -114,6 +114,11 @@ def test_runs_of_one_name_with_other_values_are_pairs_of_their_own(record) -> No
     records = [record("ewc"), record("ewc", spec__threads=2)]
     found = by_seed(read(records)[0], "method", "A")
     assert set(found) == {("two-tasks", "ewc threads=1"), ("two-tasks", "ewc threads=2")}
+    one = read([record("ewc", spec__threads=2)])[0]  # is named likewise beside them, not alone
+    assert set(by_seed(one, "method", "B", read(records)[0])) == {("two-tasks", "ewc threads=2")}
+    assert set(by_seed(one, "method", "B")) == {("two-tasks", "ewc")}
+    with pytest.raises(UserError, match="with other values or on other data"):
+        by_seed(read(records)[0], "protocol", "ewc")
 
 
 def test_two_runs_of_one_seed_are_not_averaged(record) -> None:

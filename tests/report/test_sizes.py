@@ -2,14 +2,11 @@
 
 import csv
 import io
-import os
 from pathlib import Path
 
 import pytest
 
-from clbench.report.sizes import render, sizes, write
-
-REAL = Path(os.environ.get("CLBENCH_DATA", "/nowhere"))
+from clbench.report.sizes import _published, render, sizes, write
 
 
 def test_embedded_data_are_counted_and_have_no_published_counts() -> None:
@@ -25,12 +22,23 @@ def test_where_the_data_is_missing_the_published_counts_stand_alone() -> None:
     assert rows[4][4:] == ["", "", "", "62,269", "10,988", "26,032", "no data"]
 
 
-@pytest.mark.skipif(not (REAL / "MNIST").is_dir(), reason="needs MNIST in $CLBENCH_DATA")
-def test_mnist_has_the_published_counts() -> None:
-    rows, problems = sizes("split-mnist,permuted-mnist", REAL, False)
-    assert problems == []
-    assert [row[-1] for row in rows] == ["same"] * 6
-    assert rows[5][1] == "1-10"
+@pytest.mark.parametrize(("train", "word"), [(680, "same"), (681, "differs")])
+def test_counts_are_compared_with_the_published(
+    monkeypatch: pytest.MonkeyPatch, train: int, word: str
+) -> None:
+    row = {"benchmark": "split-mnist-5k", "train": train, "valid": 120, "test": 200, "classes": 2}
+    monkeypatch.setattr("clbench.report.sizes.document", lambda name: {"sizes": [row]})
+    [found], _ = sizes("split-mnist-5k", Path("/nowhere"), False)
+    assert found[1:3] == ["1-5", "2"]
+    assert found[-4:] == [str(train), "120", "200", word]
+
+
+def test_data_sets_whose_order_is_drawn_are_found_by_name() -> None:
+    assert _published("five-datasets", 1, "fashion-mnist")["train"] == 9574
+    assert _published("five-datasets", 1, "svhn")["train"] == 62269
+    assert _published("split-mnist", 2, "2/3")["train"] == 10276
+    assert _published("permuted-mnist", 7, "")["train"] == 51000
+    assert _published("split-mnist-5k", 1, "") == {}
 
 
 def test_it_is_written_in_every_format(tmp_path: Path) -> None:
