@@ -11,6 +11,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.report.cells import Cell
 from clbench.report.runs import Run
@@ -76,8 +77,14 @@ class Verdict:
 @functools.cache
 def document(name: str) -> dict[str, Any]:
     """The content of `results/paper/NAME.toml`."""
-    path = importlib.resources.files("clbench.paper") / f"{name}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        path = importlib.resources.files("clbench.paper") / f"{name}.toml"
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ModuleNotFoundError, FileNotFoundError):  # results/ is also where runs go by default
+        raise UserError(
+            "The published numbers are gone: results/paper belongs to clbench, not to the runs. "
+            "Bring it back: git checkout results/paper, or install clbench again."
+        ) from None
 
 
 def rows(name: str) -> list[Published]:

@@ -1,9 +1,11 @@
 """The published numbers: complete, in agreement with one another, and put beside measured ones."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from clbench.errors import UserError
 from clbench.methods.acl import ABLATION
 from clbench.registry import select
 from clbench.report import latex, markdown, plain, terminal
@@ -273,3 +275,11 @@ def test_a_row_of_the_ablation_is_called_as_in_the_paper(record) -> None:
     made["spec"]["benchmark"] = {"name": "split-miniimagenet", "params": {}, "version": 1}
     [table] = tables([made], vs_paper=True)
     assert f"{method} is the row S, P, L_diff of tab:ablation." in table.remarks[-1]
+
+
+def test_published_numbers_that_were_deleted_with_the_runs_are_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path)
+    with pytest.raises(UserError, match="git checkout results/paper"):
+        document.__wrapped__("split-mnist")
