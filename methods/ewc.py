@@ -35,17 +35,20 @@ class EWCPlugin(SupervisedPlugin):
         """A: the Fisher information summed over past tasks."""
         self.centre: dict[str, Tensor] = {}
         """M: where the summed penalty is least."""
+        self._held: list[tuple[Tensor, Tensor, Tensor]] = []  # theta, M, A of what is penalised
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self._held = [
+            (parameter, self.centre[name], self.weight[name])
+            for name, parameter in strategy.model.named_parameters()
+            if name in self.weight
+        ]
 
     @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
-        for name, parameter in strategy.model.named_parameters():
-            if name not in self.weight or not parameter.requires_grad:
-                continue
-            pull = (parameter - self.centre[name]).mul_(self.weight[name]).mul_(self.strength)
-            if parameter.grad is None:
-                parameter.grad = pull
-            else:
-                parameter.grad += pull
+        for parameter, centre, weight in self._held:
+            if parameter.grad is not None:  # else frozen, or a past head at its centre
+                parameter.grad += (parameter - centre).mul_(weight).mul_(self.strength)
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         data = batches(strategy.experience.dataset, 256)

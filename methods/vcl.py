@@ -98,7 +98,9 @@ class VCL(Method):
     adam_rate: PositiveFloat = 0.02
     """learning rate of Adam as a multiple of the protocol's: 0.001 where that is 0.05"""
 
-    tuned = {  # in the AlexNet, with its wider layers, 0.1 would make the first outputs huge
+    tuned = {
+        "permuted-mnist": {"adam_rate": 0.01},
+        # in the AlexNet, with its wider layers, 0.1 would make the first outputs huge
         "split-cifar100": {"mu_std": None},
         "split-miniimagenet": {"mu_std": None},
         "five-datasets": {"mu_std": None},

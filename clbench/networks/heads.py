@@ -21,9 +21,10 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
     first = int(tasks[0])
     if bool((tasks == first).all()):
         return forward(x, first)
-    present = tasks.unique().tolist()
-    parts = [(tasks == k).nonzero().flatten() for k in present]
-    outs = [forward(x[rows], k) for k, rows in zip(present, parts, strict=True)]
+    present, counts = tasks.unique(return_counts=True)
+    order = tasks.argsort(stable=True)
+    parts = x[order].split(counts.tolist())
+    outs = [forward(part, k) for k, part in zip(present.tolist(), parts, strict=True)]
     width = max(out.shape[1] for out in outs)
     outs = [
         nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
@@ -31,8 +32,7 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
         else out
         for out in outs
     ]
-    back = torch.cat(parts).argsort()
-    return torch.cat(outs)[back]
+    return torch.cat(outs)[order.argsort()]
 
 
 class TaskNet(MultiTaskModule):

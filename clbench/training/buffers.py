@@ -97,11 +97,13 @@ class ClassBuffer(Buffer):
 
     def keep(self, x: Tensor, y: Tensor, t: Tensor) -> None:
         """Draw `per_class` samples of each class in (t, y)."""
+        kept = []
         for task in t.unique().tolist():
             for label in y[t == task].unique().tolist():
                 rows = ((t == task) & (y == label)).nonzero().flatten()
-                rows = rows[torch.randperm(len(rows))[: self.per_class]]
-                self._append(x[rows], y[rows], t[rows])
+                kept.append(rows[torch.randperm(len(rows))[: self.per_class]])
+        rows = torch.cat(kept)
+        self._append(x[rows], y[rows], t[rows])
 
     def keep_from(self, dataset: Any) -> None:
         """The same, from an Avalanche data set."""

@@ -6,6 +6,7 @@ import io
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,24 @@ class Case:
             return watch.seconds * share  # it has no validation data to set aside
 
         return timed
+
+
+def task_seconds(method: str, benchmark: str, samples: int, root: Path) -> list[float]:
+    """The seconds of one epoch on each task, of which only so many samples are learned."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    case = Case(method, benchmark, root)
+    for task in case.stream.tasks:
+        few = replace(
+            task.train, rows=task.train.rows[:samples], labels=task.train.labels[:samples]
+        )
+        object.__setattr__(task, "train", few)
+    strategy, seconds = build(case.cell, case.stream), []
+    for k in range(len(case.stream)):
+        started = time.perf_counter()
+        strategy.learn(k)
+        seconds.append(time.perf_counter() - started)
+    return seconds
 
 
 class _StockNet(MultiTaskModule):
