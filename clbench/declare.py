@@ -17,6 +17,7 @@ import importlib.util
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -206,13 +207,19 @@ def fields_of(path: Path, class_name: str) -> dict[str, Field]:
 
 def _parse(path: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return _tree(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from None
     except SyntaxError as error:
         raise UserError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
+
+
+@cache
+def _tree(source: str) -> ast.Module:
+    """Several methods may derive from one; it is parsed once."""
+    return ast.parse(source)
 
 
 def _ancestors(

@@ -12,8 +12,6 @@ from clbench.registry import declarations, select
 from clbench.spec import Cell, Protocol, RunSpec, make_cell
 from clbench.store import Store
 
-RERUN = ("missing", "failed", "stale", "all")
-
 
 def make_grid(
     methods: str,

@@ -21,15 +21,23 @@ FLOATS = 2**26
 
 
 class TensorLoader:
-    """Iterates over in-memory splits in batches, shuffled anew at every pass if asked to."""
+    """Iterates over in-memory splits in batches, shuffled anew at every pass if asked to.
+
+    Inputs that are made once are moved to `device` once, too.
+    """
 
     def __init__(
-        self, splits: list[Split], batch_size: int, shuffle: torch.Generator | None = None
+        self,
+        splits: list[Split],
+        batch_size: int,
+        shuffle: torch.Generator | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.splits = splits
         self.y = torch.cat([s.labels for s in splits])
         numbers = len(self.y) * splits[0].inputs(slice(0, 1)).numel()
-        self.x = torch.cat([s.inputs() for s in splits]) if numbers <= FLOATS else None
+        fits = numbers <= FLOATS
+        self.x = torch.cat([s.inputs() for s in splits]).to(device) if fits else None
         self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
         self.t = torch.cat([torch.full_like(s.labels, s.task) for s in splits])
         self.batch_size = batch_size

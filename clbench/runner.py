@@ -98,7 +98,18 @@ def build(cell: Cell, stream: Stream) -> Strategy:
         raise UserError(f"{cell.labels['method']} cannot run on {stream.name}: {reason}")
     seed_everything(stream.seed, "init")
     strategy: Strategy = method.build(stream)
+    if cell.spec.protocol.compile:
+        _compile(strategy.model)
     return strategy
+
+
+def _compile(module: torch.nn.Module) -> None:
+    """Compile the chains of layers in a network; its routing by task stays Python."""
+    for part in module.children():
+        if isinstance(part, torch.nn.Sequential):
+            part.compile()
+        else:
+            _compile(part)
 
 
 def _set_up_torch(cell: Cell) -> None:

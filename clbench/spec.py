@@ -44,6 +44,10 @@ class Protocol:
     """training of a task stops when the learning rate falls below this"""
     valid: Fraction = 0.15
     """share of a task's training data held out for validation"""
+    autocast: bool = False
+    """the network computes in bfloat16 where torch holds that to be safe"""
+    compile: bool = False
+    """the network goes through torch.compile"""
 
 
 PROTOCOL_FIELDS: dict[str, Field] = fields_of(Path(__file__), "Protocol")
@@ -68,7 +72,8 @@ class RunSpec:
         return {
             "benchmark": {"name": self.benchmark, "params": dict(self.benchmark_params)},
             "method": {"name": self.method, "params": dict(self.method_params)},
-            "protocol": asdict(self.protocol),
+            # what is off is left out: an option that comes later changes no id of before
+            "protocol": {k: v for k, v in asdict(self.protocol).items() if v is not False},
             "seed": self.seed,
             "threads": self.threads,
             "device": self.device,

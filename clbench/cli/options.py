@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from clbench.errors import UserError
-from clbench.grid import RERUN
 
 out_option = click.option(
     "--out",
@@ -18,6 +17,8 @@ out_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+RERUN = ("missing", "failed", "stale", "all")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -93,7 +93,7 @@ class ACLNet(TaskNet):
     def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
         z_s, z_p = self.latents(x, task_labels)
         if self.training:
-            self.last = (z_s, z_p)
+            self.last = (z_s.float(), z_p.float())
             if self.recipe.branch_drop > 0 and z_s.numel() and z_p.numel():
                 z_s, z_p = self._drop_branches(z_s, z_p)
         return self.classify(z_s, z_p, task_labels)

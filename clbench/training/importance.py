@@ -48,12 +48,13 @@ def mean_size(
     )
     add = _layerwise if plain else _by_vmap
     seen = 0
-    for batch in batches:
-        x, y, t = batch[0], batch[1], batch[-1]
-        for task in t.unique().tolist():
-            rows = t == task
-            add(model, x[rows], y[rows], task, sums, loss, size)
-        seen += len(y)
+    with torch.compiler.set_stance("force_eager"):  # a compiled network calls no hooks
+        for batch in batches:
+            x, y, t = batch[0], batch[1], batch[-1]
+            for task in t.unique().tolist():
+                rows = t == task
+                add(model, x[rows], y[rows], task, sums, loss, size)
+            seen += len(y)
     model.train(was_training)
     return {name: total / seen for name, total in sums.items()}
 

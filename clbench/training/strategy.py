@@ -149,11 +149,17 @@ class Strategy(SupervisedTemplate):
         k = self.experience.current_experience
         shuffle = generator(self.stream.seed, "batches", k)
         splits = [self.stream.tasks[i].train for i in self.training_tasks()]
-        self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle)
+        self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle, self.device)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         assert self.experience is not None
         self.dataloader = batches(self.experience.dataset, self.eval_mb_size)
+
+    def forward(self) -> Any:
+        if not self.stream.protocol.autocast:
+            return super().forward()
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            return super().forward().float()
 
     def training_epoch(self, **kwargs: Any) -> None:
         """Avalanche's loop, without looking in every step of it for hooks that nobody has.
