@@ -21,19 +21,16 @@ import torch
 
 from clbench import data
 from clbench.errors import UserError
+from clbench.lease import Busy
 from clbench.provenance import provenance
 from clbench.registry import load
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
-from clbench.store import SCHEMA, Place, Store, write_atomically
+from clbench.store import SCHEMA, Place, Store
 from clbench.stream import Stream
 from clbench.training import Strategy
 
 Listener = Callable[[dict[str, Any]], None]
-
-
-class Busy(Exception):
-    """Another process is training this run."""
 
 
 def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict[str, Any]:
@@ -43,7 +40,7 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
     """
     store = Store(place.out)
     store.prepare()
-    with store.lock(cell.id) as mine:
+    with store.lease(cell.id) as mine:
         if not mine:
             raise Busy(str(cell))
         existing = store.read(cell.id)
@@ -65,7 +62,7 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
             record["tasks"] = len(stream)
             strategy = _resume(cell, stream, record, store, listen)
             _learn_all(cell, strategy, record, store, listen)
-        except UserError:
+        except (UserError, Busy):
             raise
         except Exception as error:
             record["status"] = "failed"
@@ -185,12 +182,12 @@ def _learn_all(
 def _keep(cell: Cell, strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
     """Write the checkpoint, if there is something to go on from, and then the record."""
     try:
+        checkpoint = None
         if strategy is not None:
-            content = {"record": json.dumps(record), "state": strategy.state_dict()}
             file = io.BytesIO()
-            torch.save(content, file)
-            write_atomically(store.checkpoint_path(cell.id), file.getvalue())
-        store.write(record)
+            torch.save({"record": json.dumps(record), "state": strategy.state_dict()}, file)
+            checkpoint = file.getvalue()
+        store.write(record, checkpoint)
     except OSError as error:
         raise UserError(
             f"{cell}: {store.root} cannot be written to: {error.strerror or error}. All tasks that "

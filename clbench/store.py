@@ -3,14 +3,13 @@
     <out>/records/<id>.json      one record per run, rewritten after every task
     <out>/checkpoints/<id>.pt    the state after the last finished task
     <out>/replaced/<id>.json     the record that a re-run replaced, or a file that was in its place
-    <out>/locks/<id>             held while a process trains the run
+    <out>/leases/<id>            held while a process trains the run
 
 Files are written beside their place and moved over it, so that a reader sees the old or the new
-file and never half of one. A lock is the operating system's: it is gone when its holder is.
+file and never half of one.
 """
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
+from clbench.lease import Lease, hold, is_held
 
 SCHEMA = 1
 """Version of the record's layout; docs/record.md describes it key by key."""
@@ -56,13 +56,14 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._leases: dict[str, Lease] = {}
 
     def prepare(self) -> None:
         """Make the folders, or say why this cannot be an output folder."""
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"--out {self.root} is a file; name a folder.")
         try:
-            for name in ("records", "checkpoints", "locks"):
+            for name in ("records", "checkpoints", "leases"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root / "records"):
                 pass
@@ -100,10 +101,18 @@ class Store:
                 problems.append(f"{path} is skipped: {error}")
         return found, problems
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Put a record in its place, atomically."""
+    def write(self, record: dict[str, Any], checkpoint: bytes | None = None) -> None:
+        """Put a run's checkpoint, if there is one, and its record in their places, atomically.
+
+        Raises Busy if the run was leased and another process has taken it over since.
+        """
+        run_id = record["id"]
+        if run_id in self._leases:
+            self._leases[run_id].check()
+        if checkpoint is not None:
+            write_atomically(self.checkpoint_path(run_id), checkpoint)
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-        write_atomically(self.record_path(record["id"]), text.encode())
+        write_atomically(self.record_path(run_id), text.encode())
 
     def replace(self, run_id: str) -> None:
         """Set a run's record aside and forget its checkpoint, so that it is trained anew."""
@@ -123,32 +132,26 @@ class Store:
         return target
 
     @contextlib.contextmanager
-    def lock(self, run_id: str) -> Iterator[bool]:
-        """Hold the run's lock; yields False if another process has it."""
-        path = self.root / "locks" / run_id
-        with path.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+    def lease(self, run_id: str) -> Iterator[bool]:
+        """Hold the run's lease; yields False if another process has it."""
+        with hold(self.root / "leases" / run_id) as lease:
+            if lease is None:
                 yield False
                 return
-            yield True
+            self._leases[run_id] = lease
+            try:
+                yield True
+            finally:
+                del self._leases[run_id]
 
     def is_running(self, run_id: str) -> bool:
-        """Whether some process holds the run's lock at this moment."""
-        try:  # a shared lock on a file opened to read: others may look, and the folder be read-only
-            with (self.root / "locks" / run_id).open() as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        """Whether some process trains the run at this moment."""
+        return is_held(self.root / "leases" / run_id)
 
-    def locked(self) -> list[str]:
+    def running(self) -> list[str]:
         """Ids of all runs that some process is training at this moment."""
-        folder = self.root / "locks"
-        return [p.name for p in sorted(folder.glob("*")) if self.is_running(p.name)]
+        names = sorted(p.name for p in (self.root / "leases").glob("[!.]*"))
+        return [name for name in names if self.is_running(name)]
 
     def find(self, text: str) -> dict[str, Any]:
         """The record whose id starts with `text`."""

@@ -150,7 +150,7 @@ def test_many_processes_writing_at_once_lose_nothing(store: Store) -> None:
 
 
 def _hold(root: Path, pipe: Any) -> None:
-    with Store(root).lock("run") as mine:
+    with Store(root).lease("run") as mine:
         pipe.send(mine)
         pipe.recv()
 
@@ -162,25 +162,25 @@ def test_a_lock_is_held_by_one_process_and_gone_with_it(store: Store) -> None:
     holder = context.Process(target=_hold, args=(store.root, theirs), daemon=True)
     holder.start()
     assert ours.recv() is True
-    with store.lock("run") as mine:
+    with store.lease("run") as mine:
         assert mine is False
     assert store.is_running("run")
-    assert store.locked() == ["run"]
+    assert store.running() == ["run"]
     holder.kill()
     holder.join()
     assert not store.is_running("run")
-    assert store.locked() == []
-    with store.lock("run") as mine:
+    assert store.running() == []
+    with store.lease("run") as mine:
         assert mine is True
 
 
 def test_looking_at_a_lock_needs_no_right_to_write(store: Store) -> None:
-    with store.lock("run"):
-        (store.root / "locks" / "run").chmod(0o444)
-        (store.root / "locks").chmod(0o555)
+    with store.lease("run"):
+        (store.root / "leases" / "run").chmod(0o444)
+        (store.root / "leases").chmod(0o555)
         assert store.is_running("run")
     assert not store.is_running("run")
-    (store.root / "locks").chmod(0o755)
+    (store.root / "leases").chmod(0o755)
 
 
 def test_find_takes_the_beginning_of_an_id(store: Store) -> None:

@@ -41,8 +41,8 @@ def command(out: str, as_json: bool) -> None:
             text += f" {record['done']}/{record['tasks']}"
         key = (labels["benchmark"], labels["method"], labels["protocol"])
         cells.setdefault(key, []).append((seed, text))
-    # a run that has not finished its first task has a lock and no record yet
-    starting = [i for i in store.locked() if i not in known]
+    # a run that has not finished its first task has a lease and no record yet
+    starting = [i for i in store.running() if i not in known]
     if as_json:
         click.echo(json.dumps({"runs": rows, "starting": starting}, indent=1))
         return

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from clbench.errors import UserError
+from clbench.lease import Busy
 from clbench.provenance import explain_import
 from clbench.registry import load
 from clbench.spec import Cell
@@ -149,7 +150,7 @@ def _work(cell: Cell, place: Place, pipe: Connection) -> None:
 
 def _run(cell: Cell, place: Place, listen: Callable[[Any], None]) -> dict[str, Any]:
     try:
-        from clbench.runner import Busy, run
+        from clbench.runner import run
     except Exception as error:
         return {"status": "refused", "text": explain_import(error)}
     try:

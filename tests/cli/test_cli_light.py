@@ -45,7 +45,7 @@ def test_status_says_done_partial_at_task_k_failed_and_running(
     assert "0: partial 2/3, 10: failed 0/3" in said.out
     assert "0: done" in said.out
     assert "out: 1 done, 1 partial, 1 failed." in said.out
-    with Store(place.out).lock(results["partial"]["id"]), Store(place.out).lock("0123456789ab"):
+    with Store(place.out).lease(results["partial"]["id"]), Store(place.out).lease("0123456789ab"):
         running = clbench("status --out out")
         as_json = json.loads(clbench("status --out out --json").out)
     assert "0: running 2/3" in running.out

@@ -273,7 +273,7 @@ def test_what_another_process_trains_is_waited_for(
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with store.lock(cell().id) as mine:
+        with store.lease(cell().id) as mine:
             assert mine
             held.set()
             release.wait(60)
