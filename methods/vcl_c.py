@@ -156,7 +156,7 @@ class VCLC(VCL):
     """learning rate of Adam in that fit"""
 
     tuned = {
-        "permuted-mnist": {"coreset": 200},  # as in the paper
+        "permuted-mnist": {"coreset": 200, "adam_rate": 0.01},  # 200 as in the paper
         "split-cifar100": {"mu_std": None},  # as in vcl
         "split-miniimagenet": {"mu_std": None},
         "five-datasets": {"mu_std": None},
