@@ -33,10 +33,16 @@ from clbench.training import Strategy
 Listener = Callable[[dict[str, Any]], None]
 
 
-def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict[str, Any]:
+def run(
+    cell: Cell,
+    place: Place,
+    listen: Listener = lambda event: None,
+    datasets: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Train one cell to its end, or go on where it was stopped, and return its record.
 
-    An error inside the method is kept in the record (status `failed`, with the traceback).
+    `datasets` are used in place of those in the data root. An error inside the method is kept in
+    the record (status `failed`, with the traceback).
     """
     store = Store(place.out)
     store.prepare()
@@ -52,10 +58,11 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
             )
             listen({"kind": "note", "text": text})
         _set_up_torch(cell)
-        datasets = {
-            name: data.load(name, place.data_root, place.accept_data)
-            for name in cell.benchmark.meta.get("datasets", ())
-        }
+        if datasets is None:
+            datasets = {
+                name: data.load(name, place.data_root, place.accept_data)
+                for name in cell.benchmark.meta.get("datasets", ())
+            }
         record = _fresh_record(cell, datasets)
         try:
             stream = make_stream(cell, datasets)
@@ -70,7 +77,7 @@ def run(cell: Cell, place: Place, listen: Listener = lambda event: None) -> dict
                 "error": f"{type(error).__name__}: {error}",
                 "traceback": traceback.format_exc(),
             }
-            _keep(cell, None, record, store)
+            _keep(None, record, store)
         return record
 
 
@@ -172,27 +179,21 @@ def _learn_all(
             record["status"] = "done"
             record["valid"] = [strategy.valid_accuracy(i) for i in range(tasks)]
         started = time.perf_counter()
-        _keep(cell, strategy, record, store)
+        _keep(strategy, record, store)
         saving = time.perf_counter() - started  # goes into the next record
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
 
 
-def _keep(cell: Cell, strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
+def _keep(strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
     """Write the checkpoint, if there is something to go on from, and then the record."""
-    try:
-        checkpoint = None
-        if strategy is not None:
-            file = io.BytesIO()
-            torch.save({"record": json.dumps(record), "state": strategy.state_dict()}, file)
-            checkpoint = file.getvalue()
-        store.write(record, checkpoint)
-    except OSError as error:
-        raise UserError(
-            f"{cell}: {store.root} cannot be written to: {error.strerror or error}. All tasks that "
-            "were finished before are kept; mend the cause and give the same command again."
-        ) from error
+    checkpoint = None
+    if strategy is not None:
+        file = io.BytesIO()
+        torch.save({"record": json.dumps(record), "state": strategy.state_dict()}, file)
+        checkpoint = file.getvalue()
+    store.write(record, checkpoint)
 
 
 def _resume(
@@ -218,7 +219,7 @@ def _resume(
         listen({"kind": "note", "text": f"{cell} starts again: {reason}."})
         return strategy
     record.update(kept)
-    _keep(cell, None, record, store)  # the record may be one task behind its checkpoint
+    _keep(None, record, store)  # the record may be one task behind its checkpoint
     return strategy
 
 

@@ -109,10 +109,16 @@ class Store:
         run_id = record["id"]
         if run_id in self._leases:
             self._leases[run_id].check()
-        if checkpoint is not None:
-            write_atomically(self.checkpoint_path(run_id), checkpoint)
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-        write_atomically(self.record_path(run_id), text.encode())
+        try:
+            if checkpoint is not None:
+                write_atomically(self.checkpoint_path(run_id), checkpoint)
+            write_atomically(self.record_path(run_id), text.encode())
+        except OSError as error:
+            raise UserError(
+                f"{self.root} cannot be written to: {error.strerror or error}. All tasks that were "
+                "finished before are kept; mend the cause and give the same command again."
+            ) from error
 
     def replace(self, run_id: str) -> None:
         """Set a run's record aside and forget its checkpoint, so that it is trained anew."""

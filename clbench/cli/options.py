@@ -1,12 +1,17 @@
 """Options that several subcommands share."""
 
+import functools
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from clbench.errors import UserError
+from clbench.executors import EXECUTORS, Resources
+from clbench.store import Place
 
 out_option = click.option(
     "--out",
@@ -48,6 +53,35 @@ _TRAINING = (
         help="Runs at the same time.",
     ),
     click.option(
+        "--executor",
+        type=click.Choice(EXECUTORS),
+        default="local",
+        show_default=True,
+        help="Where runs are trained: here, by a SLURM cluster, or by Ray.",
+    ),
+    click.option(
+        "--cpus-per-run",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Cores that SLURM or Ray gives a run.",
+    ),
+    click.option(
+        "--gpus-per-run", type=click.IntRange(min=0), default=0, show_default=True, help="GPUs."
+    ),
+    click.option(
+        "--memory-per-run", type=click.FloatRange(min=0, min_open=True), help="Memory, in GB."
+    ),
+    click.option(
+        "--time-limit",
+        type=click.IntRange(min=1),
+        default=24 * 60,
+        show_default=True,
+        help="Minutes of a SLURM job; what is not done by then goes back into the queue.",
+    ),
+    click.option("--partition", help="Partition of SLURM."),
+    click.option("--ray-address", help="A Ray cluster; without it, one is started here."),
+    click.option(
         "--threads",
         type=click.IntRange(min=1),
         default=1,
@@ -76,11 +110,52 @@ _TRAINING = (
 )
 
 
-def training_options(command: Any) -> Any:
-    """The options of all that trains: workers, threads, device, folders, dry run, rerun."""
+_RESOURCES = (  # in the order of Resources
+    "workers",
+    "cpus_per_run",
+    "gpus_per_run",
+    "memory_per_run",
+    "time_limit",
+    "partition",
+    "ray_address",
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the options of all that trains say."""
+
+    executor: str
+    resources: Resources
+    threads: int
+    device: str
+    place: Place
+    dry_run: bool
+    rerun: str
+
+
+def training_options(command: Callable[..., Any]) -> Any:
+    """Give a command the options of all that trains, which it gets as one `training`."""
+
+    @functools.wraps(command)
+    def collected(**given: Any) -> Any:
+        from clbench.data import data_root
+
+        take = given.pop
+        training = Training(
+            executor=take("executor"),
+            resources=Resources(*map(take, _RESOURCES)),
+            threads=take("threads"),
+            device=take("device"),
+            place=Place(Path(take("out")), data_root(take("data_root")), take("accept_data")),
+            dry_run=take("dry_run"),
+            rerun=take("rerun"),
+        )
+        return command(training=training, **given)
+
     for option in reversed(_TRAINING):
-        command = option(command)
-    return command
+        collected = option(collected)
+    return collected
 
 
 def existing_out(out: str) -> Path:

@@ -1,5 +1,6 @@
 """`clbench run`: train what is missing of a grid, show progress, print the table."""
 
+import importlib
 import shlex
 import sys
 import tomllib
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from clbench import data
-from clbench.cli.options import parse_seeds, training_options
+from clbench.cli.options import Training, parse_seeds, training_options
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid, state_of, to_run
 from clbench.spec import PROTOCOL_FIELDS, Cell
@@ -37,6 +38,10 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
     }
     names = {flag: name for name, flag in flags.items()}
     defaults: dict[str, Any] = {}
+    engine = content.get("executor")
+    if isinstance(engine, dict):  # its `name` is the flag --executor
+        named = {"executor": engine.pop("name")} if "name" in engine else {}
+        content = {k: v for k, v in content.items() if k != "executor"} | named | engine
     for key, setting in content.items():
         flag = key.replace("_", "-")
         if flag not in names:
@@ -102,14 +107,7 @@ def command(
     methods: str,
     benchmarks: str,
     seeds: str,
-    workers: int,
-    threads: int,
-    device: str,
-    out: str,
-    data_root: str | None,
-    accept_data: bool,
-    dry_run: bool,
-    rerun: str,
+    training: Training,
     reference: str | None,
     profile: bool,
     **protocol: str | None,
@@ -128,17 +126,15 @@ def command(
     if reference is not None:
         methods += ",joint" if reference == "last" else ",joint[each=true]"
         columns = ("intransigence",) if reference == "last" else REFERENCE_COLUMNS
-    cells = make_grid(methods, benchmarks, parse_seeds(seeds), overrides, threads, device)
-    place = Place(Path(out), data.data_root(data_root), accept_data)
-    carry_out(cells, place, workers, rerun, dry_run, {"columns": columns}, profiled=profile)
+    cells = make_grid(
+        methods, benchmarks, parse_seeds(seeds), overrides, training.threads, training.device
+    )
+    carry_out(cells, training, {"columns": columns}, profiled=profile)
 
 
 def carry_out(
     cells: list[Cell],
-    place: Place,
-    workers: int,
-    rerun: str,
-    dry_run: bool,
+    training: Training,
     layout: dict[str, Any],
     folder: str = "tables",
     profiled: bool = False,
@@ -148,23 +144,24 @@ def carry_out(
     `layout` is what `clbench.report.tables` is asked for. Exits with 1 or 2 if a cell has no
     result.
     """
+    place = training.place
     store = Store(place.out)
-    if not dry_run:
+    if not training.dry_run:
         store.prepare()
     states = {cell.id: state_of(cell, store) for cell in cells}
     done = [cell for cell in cells if states[cell.id].word == "done"]
     checksums = _load_data(done, place, needed=False)
     states |= {cell.id: state_of(cell, store, checksums) for cell in done}
-    chosen = to_run(states, rerun)
-    if dry_run:
+    chosen = to_run(states, training.rerun)
+    if training.dry_run:
         from clbench.cli.plan import print_plan
 
-        print_plan(cells, states, chosen, store, workers)
+        print_plan(cells, states, chosen, store, training.resources.workers)
         return
     work = [cell for cell in cells if cell.id in chosen]
     checksums |= _load_data(work, place, needed=True)
     old = [cell for cell in work if states[cell.id].word in ("failed", "stale", "done")]
-    ended = _train(work, old, place, workers)
+    ended = _train(work, old, training)
     if profiled:
         from clbench.report.profile import profile
 
@@ -188,24 +185,23 @@ def _load_data(cells: list[Cell], place: Place, needed: bool) -> dict[str, str]:
     return found
 
 
-def _train(
-    cells: list[Cell], old: list[Cell], place: Place, workers: int
-) -> dict[str, dict[str, Any]]:
+def _train(cells: list[Cell], old: list[Cell], training: Training) -> dict[str, dict[str, Any]]:
     """Train the cells, the `old` ones anew; returns how each ended."""
     if not cells:
         return {}
     from rich.console import Console
 
     from clbench.cli.progress import Progress
-    from clbench.executors.local import check_imports, run_cells
+    from clbench.executors.local import check_imports
 
+    engine = importlib.import_module(f"clbench.executors.{training.executor}")
     progress = Progress(cells, Console(stderr=True))
     try:
         with progress:
             check_imports(cells)
             for cell in old:
-                Store(place.out).replace(cell.id)
-            run_cells(cells, place, workers, progress.listen)
+                Store(training.place.out).replace(cell.id)
+            engine.run_cells(cells, training.place, training.resources, progress.listen)
     except KeyboardInterrupt:
         again = ["clbench", *_without_rerun(sys.argv[1:])]
         click.echo(

@@ -6,8 +6,7 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from clbench import data
-from clbench.cli.options import training_options
+from clbench.cli.options import Training, training_options
 from clbench.cli.run import carry_out
 from clbench.spec import Cell
 from clbench.store import Place, Store
@@ -31,18 +30,7 @@ Examples:
     help="The paper's seeds and the full protocol, or the reduction that the study declares.",
 )
 @training_options
-def command(
-    name: str,
-    budget: str,
-    workers: int,
-    threads: int,
-    device: str,
-    out: str,
-    data_root: str | None,
-    accept_data: bool,
-    dry_run: bool,
-    rerun: str,
-) -> None:
+def command(name: str, budget: str, training: Training) -> None:
     """Train what is missing of a study of the paper, and show it beside the published numbers.
 
     NAME is one that `clbench study ls` lists, or a TOML file of your own. Tables and figures go to
@@ -52,38 +40,37 @@ def command(
         rows = [(key, load(key).title) for key in shipped()]
         click.echo(tabulate(rows, ("study", "what it is")))
         return
-    study = load(name)
+    study, place = load(name), training.place
     if study.sizes:
-        _count(study, Path(out), data.data_root(data_root), accept_data, dry_run)
+        _count(study, place, training.dry_run)
         return
-    cells = study.cells(budget, threads, device)
-    place = Place(Path(out), data.data_root(data_root), accept_data)
+    cells = study.cells(budget, training.threads, training.device)
     note = study.note(budget)
     layout: dict[str, Any] = {"columns": study.columns, "vs_paper": True, "note": note}
     folder = f"studies/{study.name}"
-    if dry_run:
+    if training.dry_run:
         click.echo(f"{note}\n")
     failed: SystemExit | None = None
     try:
-        carry_out(cells, place, workers, rerun, dry_run, layout, folder)
+        carry_out(cells, training, layout, folder)
     except SystemExit as end:  # a run has no result: the figure shows the others
         failed = end
-    if study.figure and not dry_run:
+    if study.figure and not training.dry_run:
         for path in _draw(study.figure, cells, place, place.out / folder, note):
             click.echo(f"wrote {path}")
     if failed is not None:
         raise failed
 
 
-def _count(study: Study, out: Path, root: Path, accept: bool, dry_run: bool) -> None:
+def _count(study: Study, place: Place, dry_run: bool) -> None:
     """The sizes of the study's benchmarks, printed and, but for a dry run, written."""
     from clbench.report.sizes import render, sizes, write
 
-    rows, problems = sizes(study.sizes, root, accept)
+    rows, problems = sizes(study.sizes, place.data_root, place.accept_data)
     click.echo(f"{study.title}\n\n{render(rows, 'txt')}")
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
-    for path in [] if dry_run else write(rows, out / "studies" / study.name):
+    for path in [] if dry_run else write(rows, place.out / "studies" / study.name):
         click.echo(f"wrote {path}")
 
 

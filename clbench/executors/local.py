@@ -10,19 +10,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.lease import Busy
+from clbench.executors import Listener, Resources
+from clbench.executors.work import work
 from clbench.provenance import explain_import
 from clbench.registry import load
 from clbench.spec import Cell
 from clbench.store import Place, Store
-
-Listener = Callable[[Cell, dict[str, Any]], None]
 
 
 @dataclass
@@ -33,19 +31,15 @@ class _Worker:
     ended: dict[str, Any] | None = field(default=None)
 
 
-def run_cells(cells: list[Cell], place: Place, workers: int, listen: Listener) -> None:
-    """Run the cells, at most `workers` at a time. Each ends in one event of kind `end`.
-
-    Its `status` is `done`, `failed` (kept in the record), `refused` (a sentence for the user),
-    `died` (the process is gone) or `busy` (another process has the run; tried again at the end).
-    """
+def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+    """Run the cells, at most `workers` at a time; what another process trains is waited for."""
     context = _context()
     store = Store(place.out)
     waiting = list(cells)
     running: list[_Worker] = []
     try:
         while waiting or running:
-            while len(running) < workers:
+            while len(running) < resources.workers:
                 cell = next((c for c in waiting if not store.is_running(c.id)), None)
                 if cell is None:
                     break
@@ -143,25 +137,9 @@ def _work(cell: Cell, place: Place, pipe: Connection) -> None:
     """A worker's life: one run. Ctrl-C is the driver's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
-    pipe.send({"kind": "end", **_run(cell, place, pipe.send)})
+    pipe.send(work(cell, place, pipe.send))
     pipe.close()
     os._exit(0)  # skips the tear-down of torch, which has nothing left to save
-
-
-def _run(cell: Cell, place: Place, listen: Callable[[Any], None]) -> dict[str, Any]:
-    try:
-        from clbench.runner import run
-    except Exception as error:
-        return {"status": "refused", "text": explain_import(error)}
-    try:
-        listen({"kind": "start"})
-        record = run(cell, place, listen)
-    except Busy:
-        return {"status": "busy", "text": "another process is training it"}
-    except UserError as error:
-        return {"status": "refused", "text": str(error)}
-    text = record["failure"]["error"] if record["failure"] else ""
-    return {"status": record["status"], "text": text}
 
 
 def _die_with_driver(pipe: Connection) -> None:

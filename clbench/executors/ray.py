@@ -1,0 +1,195 @@
+"""Cells as tasks of a Ray cluster, which needs no file system in common.
+
+Every finished task travels back to this machine's store as it is made: a record and a checkpoint,
+as bytes, through an inbox that lives beside this process. A run that is scheduled anew, because its
+node is gone, asks the inbox for the last of them and goes on there. A node reads data sets from its
+own data root, or, if it has none, gets them from here through Ray's object store, once a node.
+"""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from clbench import data
+from clbench.errors import UserError
+from clbench.executors import Listener, Resources
+from clbench.executors.work import work
+from clbench.provenance import versions
+from clbench.spec import Cell
+from clbench.store import Place, Store, parse_record
+
+POLL = 0.5
+"""Seconds between two looks into the inbox."""
+RETRIES = 20
+"""How often a run is started again after its process or node was lost."""
+
+
+class Inbox:
+    """An actor beside the driver: what runs have sent, and the last state of each."""
+
+    def __init__(self, states: dict[str, dict[str, bytes]]) -> None:
+        self.states = states
+        self.letters: list[tuple[str, dict[str, Any], dict[str, bytes]]] = []
+
+    def send(self, run_id: str, event: dict[str, Any], state: dict[str, bytes]) -> None:
+        if state:
+            self.states[run_id] = state
+        self.letters.append((run_id, event, state))
+
+    def state(self, run_id: str) -> dict[str, bytes]:
+        return self.states.get(run_id, {})
+
+    def empty(self) -> list[tuple[str, dict[str, Any], dict[str, bytes]]]:
+        letters, self.letters = self.letters, []
+        return letters
+
+
+def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+    """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
+    ray = _connect(resources)
+    try:
+        _check(ray, resources)
+        _run(ray, cells, place, resources, listen)
+    finally:
+        ray.shutdown()
+
+
+def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+    store = Store(place.out)
+    by_id = {cell.id: cell for cell in cells}
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    states = {cell.id: _state(store, cell.id) for cell in cells}
+    inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote(states)
+    task = ray.remote(_train).options(
+        num_cpus=resources.cpus,
+        num_gpus=resources.gpus,
+        memory=int(resources.memory * 1e9) if resources.memory else None,
+        max_retries=RETRIES,
+    )
+    sent = _send_data(ray, cells, place)
+    waiting = list(cells)
+    running: dict[Any, Cell] = {}
+    with contextlib.ExitStack() as leases:
+        held: dict[str, contextlib.ExitStack] = {}
+        while waiting or running:
+            for cell in [c for c in waiting if not store.is_running(c.id)]:
+                if len(running) >= resources.workers:
+                    break
+                lease = contextlib.ExitStack()
+                if lease.enter_context(store.lease(cell.id)):
+                    waiting.remove(cell)
+                    held[cell.id] = leases.enter_context(lease)
+                    running[task.remote(cell, place, inbox, sent, versions())] = cell
+            ended, _ = ray.wait([*running], timeout=POLL) if running else ([], [])
+            for run_id, event, state in ray.get(inbox.empty.remote()):
+                _keep(store, run_id, state)
+                if event:
+                    listen(by_id[run_id], event)
+            for reference in ended:
+                cell = running.pop(reference)
+                listen(cell, _end(ray, reference))
+                held.pop(cell.id).close()
+
+
+def _train(
+    cell: Cell, place: Place, inbox: Any, sent: dict[str, list[Any]], expected: dict[str, str]
+) -> dict[str, Any]:
+    """On a node: train in a folder of its own, and send what is finished to the inbox."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        store.prepare()
+        _keep(store, cell.id, ray.get(inbox.state.remote(cell.id)))
+
+        def listen(event: dict[str, Any]) -> None:
+            state = _state(store, cell.id) if event["kind"] == "task" else {}
+            ray.get(inbox.send.remote(cell.id, event, state))
+
+        mine = Place(store.root, place.data_root, place.accept_data)
+        end = work(cell, mine, listen, expected, _datasets(ray, cell, mine, sent))
+        # what was kept after the last task: a failure, or a record that was done before
+        ray.get(inbox.send.remote(cell.id, {}, _state(store, cell.id)))
+        return end
+
+
+def _datasets(
+    ray: Any, cell: Cell, place: Place, sent: dict[str, list[Any]]
+) -> dict[str, Any] | None:
+    """What the node lacks comes from the driver; None if it has all."""
+    names = cell.benchmark.meta.get("datasets", ())
+    try:
+        return {name: data.load(name, place.data_root, place.accept_data) for name in names}
+    except UserError:
+        return {name: ray.get(sent[name][0]) for name in names}
+
+
+def _send_data(ray: Any, cells: list[Cell], place: Place) -> dict[str, list[Any]]:
+    """The data sets in the object store; in lists, so that only nodes that lack them fetch them."""
+    names = dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ()))
+    return {name: [ray.put(data.load(name, place.data_root, place.accept_data))] for name in names}
+
+
+def _state(store: Store, run_id: str) -> dict[str, bytes]:
+    """A run's record and checkpoint as they stand on disk."""
+    paths = {"record": store.record_path(run_id), "checkpoint": store.checkpoint_path(run_id)}
+    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+
+
+def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
+    """Put what was sent where a local run would have put it."""
+    if "record" not in state:
+        return
+    with tempfile.TemporaryDirectory() as folder:  # a record is checked before it is believed
+        path = Path(folder) / f"{run_id}.json"
+        path.write_bytes(state["record"])
+        store.write(parse_record(path), state.get("checkpoint"))
+
+
+def _end(ray: Any, reference: Any) -> dict[str, Any]:
+    try:
+        end: dict[str, Any] = ray.get(reference)
+        return end
+    except ray.exceptions.RayError as error:
+        text = " ".join(str(error).split())[:300]
+        return {"kind": "end", "status": "died", "text": f"Ray gave it up: {text}"}
+
+
+def _connect(resources: Resources) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UserError("--executor ray needs Ray: pip install 'clbench[ray]'.") from None
+    address = resources.ray_address
+    options: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
+    if not address:
+        options |= {"num_cpus": resources.workers * resources.cpus, "address": "local"}
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **options)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"--ray-address {address}: no Ray cluster answers there ({reason})."
+        ) from None
+    return ray
+
+
+def _check(ray: Any, resources: Resources) -> None:
+    """Refuse at once what no node can ever give."""
+    wanted = {"CPU": resources.cpus, "GPU": resources.gpus}
+    if resources.memory:
+        wanted["memory"] = int(resources.memory * 1e9)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(k, 0) >= v for k, v in wanted.items()) for node in nodes):
+        return
+    most = {k: max(node.get(k, 0) for node in nodes) for k in wanted}
+    words = ", ".join(f"{most[k]:g} {k}" for k in wanted)
+    raise UserError(
+        f"No node of the Ray cluster has what a run asks for; the most that there is: {words}."
+    )

@@ -1,0 +1,186 @@
+"""Cells as jobs of a SLURM cluster, submitted as one array through submitit.
+
+The output folder must be on a file system that the nodes share: jobs write records and checkpoints
+there as local workers do. `<out>/slurm/<id>.json` says which job a run is, so that a driver that
+comes back watches it instead of submitting it again. When a job is preempted or its time is over,
+submitit puts it back into the queue, and it goes on at the last finished task.
+"""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from clbench.errors import UserError
+from clbench.executors import Listener, Resources
+from clbench.executors.work import work
+from clbench.provenance import versions
+from clbench.spec import Cell
+from clbench.store import Place, Store, write_atomically
+
+POLL = 2.0
+"""Seconds between two looks at the queue."""
+
+
+class Job:
+    """What submitit runs on a node."""
+
+    def __init__(self, place: Place, expected: dict[str, str]) -> None:
+        self.place, self.expected = place, expected
+        self.done = -1
+        """Tasks that were finished when the job had to make room the last time."""
+
+    def __call__(self, cell: Cell) -> None:
+        self._end(cell, work(cell, self.place, lambda event: None, self.expected))
+
+    def checkpoint(self, cell: Cell) -> Any:
+        """Asked for by submitit when the job must make room; None: not into the queue again.
+
+        All finished tasks are on disk.
+        """
+        from submitit.helpers import DelayedSubmission
+
+        record = Store(self.place.out).read(cell.id)
+        done = record["done"] if record is not None else 0
+        if done == self.done:
+            text = "twice no task was finished before the job's time was over; raise --time-limit"
+            self._end(cell, {"kind": "end", "status": "refused", "text": text})
+            return None
+        self.done = done
+        return DelayedSubmission(self, cell)
+
+    def _end(self, cell: Cell, end: dict[str, Any]) -> None:
+        ticket = _ticket(self.place, cell)
+        _write(ticket, _read(ticket) | {"end": end})
+
+
+def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+    """Submit the cells that are not in the queue, and watch all of them to their end."""
+    place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
+    (place.out / "slurm").mkdir(parents=True, exist_ok=True)
+    waiting = {cell.id: cell for cell in cells}
+    known: dict[str, int] = {}
+    try:
+        while waiting:
+            queue = _queue()
+            new = [c for c in waiting.values() if not _is_queued(place, c, queue)]
+            for cell in list(new):
+                if end := _ended(place, cell):
+                    new.remove(cell)
+                    if end["status"] == "busy" and not Store(place.out).is_running(cell.id):
+                        _ticket(place, cell).unlink(missing_ok=True)  # its holder is gone: again
+                    elif end["status"] != "busy":
+                        listen(cell, end)
+                        _ticket(place, cell).unlink(missing_ok=True)
+                        del waiting[cell.id]
+            if new:
+                _submit(new, place, resources)
+            for cell in waiting.values():
+                _tell(cell, place, known, listen)
+            if waiting:
+                time.sleep(POLL)
+    except KeyboardInterrupt:
+        jobs = [job for c in waiting.values() if (job := _read(_ticket(place, c)).get("job"))]
+        if jobs:
+            _command("scancel", *jobs)
+        raise
+
+
+def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
+    try:
+        import submitit
+    except ImportError:
+        raise UserError("--executor slurm needs submitit: pip install 'clbench[slurm]'.") from None
+    if shutil.which("sbatch") is None:
+        raise UserError("--executor slurm: there is no `sbatch` here; call clbench on the cluster.")
+    executor = submitit.SlurmExecutor(folder=place.out / "slurm", max_num_timeout=10**6)
+    options: dict[str, Any] = {
+        "job_name": "clbench",
+        "cpus_per_task": resources.cpus,
+        "time": resources.time_limit,
+        "array_parallelism": resources.workers,
+        "signal_delay_s": 60,
+        "stderr_to_stdout": True,
+    }
+    if resources.gpus:
+        options["gpus_per_node"] = resources.gpus
+    if resources.memory:
+        options["mem"] = f"{round(resources.memory * 1000)}M"
+    if resources.partition:
+        options["partition"] = resources.partition
+    executor.update_parameters(**options)
+    try:
+        jobs = executor.map_array(Job(place, versions()), cells)
+    except submitit.core.utils.FailedJobError as error:
+        reason = " ".join(str(error).split()).partition("sbatch: error: ")[2] or str(error)
+        raise UserError(f"SLURM does not take the jobs: {reason}") from None
+    for cell, job in zip(cells, jobs, strict=True):
+        _write(_ticket(place, cell), {"job": job.job_id})
+
+
+def _ended(place: Place, cell: Cell) -> dict[str, Any] | None:
+    """The end of a cell that was submitted and is not in the queue any more."""
+    ticket = _read(_ticket(place, cell))
+    if "job" not in ticket:
+        return None
+    if "end" in ticket:
+        end: dict[str, Any] = ticket["end"]
+        return end
+    log = place.out / "slurm" / f"{ticket['job']}_0_log.out"
+    words = "its job left the queue before its end (cancelled, out of memory, or its node failed)"
+    return {"kind": "end", "status": "died", "text": f"{words}; see {log}"}
+
+
+def _tell(cell: Cell, place: Place, known: dict[str, int], listen: Listener) -> None:
+    """Pass on which task a cell has reached, as its record says."""
+    record = Store(place.out).read(cell.id)
+    if record is None or record["done"] <= known.get(cell.id, 0):
+        return
+    known[cell.id] = done = record["done"]
+    row = [value for value in record["R"][-1][:done] if value is not None]
+    accuracy = sum(row) / len(row) if row else None
+    event = {"task": done, "tasks": record["tasks"], "accuracy": accuracy}
+    listen(cell, {"kind": "task", **event})
+
+
+def _queue() -> set[str]:
+    """Ids of all jobs of ours that wait or run, as SLURM writes them (`12_3` in an array)."""
+    listed = _command("squeue", "--me", "-h", "-r", "-o", "%i")
+    return set(listed.split())
+
+
+def _is_queued(place: Place, cell: Cell, queue: set[str]) -> bool:
+    return _read(_ticket(place, cell)).get("job") in queue
+
+
+def _command(*words: str) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    except FileNotFoundError:
+        raise UserError(
+            f"--executor slurm: there is no `{words[0]}` here; call clbench on the cluster."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise UserError("SLURM does not answer; the jobs that it has go on.") from None
+    except subprocess.CalledProcessError as error:
+        raise UserError(f"SLURM does not answer: {' '.join(error.stderr.split())}") from None
+    return done.stdout
+
+
+def _ticket(place: Place, cell: Cell) -> Path:
+    return place.out / "slurm" / f"{cell.id}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(content).encode())
