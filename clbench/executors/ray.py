@@ -8,6 +8,7 @@ own data root, or, if it has none, gets them from here through Ray's object stor
 
 import contextlib
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,8 @@ def _connect(resources: Resources) -> Any:
     except ImportError:
         raise UserError("--executor ray needs Ray: pip install 'clbench[ray]'.") from None
     address = resources.ray_address
+    if address:
+        _knock(address)
     options: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
     if not address:
         options |= {"num_cpus": resources.workers * resources.cpus, "address": "local"}
@@ -174,10 +177,20 @@ def _connect(resources: Resources) -> Any:
         ray.init(log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(
-            f"--ray-address {address}: no Ray cluster answers there ({reason})."
-        ) from None
+        raise UserError(f"--ray-address {address}: no Ray cluster answers ({reason}).") from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes for a cluster that is not there."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:  # `auto`, or a name that Ray knows
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise UserError(f"--ray-address {address}: no Ray cluster answers ({error}).") from None
 
 
 def _check(ray: Any, resources: Resources) -> None:

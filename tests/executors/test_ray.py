@@ -1,0 +1,105 @@
+"""Runs on a real Ray cluster of several nodes, one of which is lost on the way."""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clbench.data import load
+from clbench.executors.ray import _datasets
+from clbench.grid import make_grid
+from clbench.store import Place, Store
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'clbench[ray]'")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves files open
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+WORDS = "run --methods finetune,ewc,er-res --epochs 6 --batch-size 16"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def start(words: str, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "clbench", *shlex.split(words), "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def results(out: Path) -> dict[str, Any]:
+    return {r["labels"]["method"]: r for r in Store(out).records()[0]}
+
+
+def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_numbers(
+    cluster: Any, tmp_path: Path
+) -> None:
+    first = cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    out = tmp_path / "out"
+    driver = start(f"{WORDS} --workers 2 --executor ray --ray-address {cluster.address}", out)
+    while driver.poll() is None and len(results(out)) < 2:
+        time.sleep(0.1)
+    assert driver.poll() is None, driver.communicate()[1]
+    cluster.remove_node(first, allow_graceful=False)
+    said, problems = driver.communicate(timeout=600)
+    assert driver.returncode == 0, problems
+    assert "ER-RES" in said or "er-res" in said
+    from clbench.runner import run
+
+    place = Place(tmp_path / "alone", Path("no-data"))
+    for cell in make_grid(
+        "finetune,ewc,er-res", "split-mnist-5k", [0], {"epochs": 6, "batch_size": 16}
+    ):
+        found = results(out)[cell.method.name]
+        assert found["status"] == "done"
+        assert found["R"] == run(cell, place)["R"], "the same bits wherever it ran"
+        assert found["id"] == cell.id
+    assert Store(out).running() == []
+
+
+def test_what_no_node_has_is_refused_in_words(cluster: Any, tmp_path: Path) -> None:
+    cluster.add_node(num_cpus=1)
+    words = f"run --methods finetune --executor ray --ray-address {cluster.address}"
+    driver = start(f"{words} --gpus-per-run 3", tmp_path / "out")
+    _, problems = driver.communicate(timeout=300)
+    assert driver.returncode == 2
+    assert "No node of the Ray cluster has what a run asks for" in problems
+    assert "0 GPU" in problems
+
+
+def test_a_cluster_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    driver = start(
+        "run --methods finetune --executor ray --ray-address 127.0.0.1:1", tmp_path / "o"
+    )
+    _, problems = driver.communicate(timeout=300)
+    assert driver.returncode == 2
+    assert "--ray-address 127.0.0.1:1: no Ray cluster answers" in problems
+    assert "Traceback" not in problems
+
+
+def test_a_node_without_the_data_gets_them_from_the_driver(cluster: Any, tmp_path: Path) -> None:
+    [cell] = make_grid("finetune", "split-mnist-5k", [0], {})
+    nowhere = Place(tmp_path, tmp_path / "nothing")
+    cell.benchmark.meta["datasets"] = ("mnist",)
+    ray.init(address=cluster.address, log_to_driver=False, ignore_reinit_error=True)
+    given = load("mnist-5k", tmp_path, True)  # stands in for a set that the node does not have
+    sent = {"mnist": [ray.put(given)]}
+    found = _datasets(ray, cell, nowhere, sent)
+    assert found is not None
+    assert found["mnist"].sha256 == given.sha256
+    ray.shutdown()
