@@ -74,6 +74,20 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def refuse_files(text: str, where: str, instead: str) -> None:
+    """A UserError if a list like `select` takes names a file: who names a file runs it, and a
+    study or configuration may be a stranger's."""
+    for item in split_list(text):
+        if _is_path(name := item.partition("[")[0].strip()):
+            raise UserError(
+                f"{where} names the file {name!r}, which would be run as a program: {instead}."
+            )
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".py") or "/" in name or "\\" in name
+
+
 def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
     """The declarations that `text` names, each with the values given in brackets.
 
@@ -103,7 +117,7 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
 
 
 def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
-    if name.endswith(".py") or "/" in name or "\\" in name:
+    if _is_path(name):
         path = Path(name).expanduser()
         for installed in known.values():
             if installed.path.resolve() == path.resolve():

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -175,10 +176,22 @@ class Store:
             raise UserError(f"{folder / matches[0]}.json cannot be shown: {error}") from None
 
 
+# an escaped backslash, which must stay; else an escape or a code of a control character that is
+# neither tab nor newline
+_CONTROL = re.compile(
+    rb"(\\\\)|\\u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f])|\\[bfr]|\x7f|\xc2[\x80-\x9f]", re.I
+)
+
+
+def _tamed(text: bytes) -> bytes:
+    """JSON whose strings cannot steer a terminal, whoever wrote them."""
+    return _CONTROL.sub(lambda found: found[1] or b"?", text)
+
+
 def parse_record(path: Path) -> dict[str, Any]:
     """Read one record; a ValueError says in words why a file is not one."""
     try:
-        record = json.loads(path.read_bytes())
+        record = json.loads(_tamed(path.read_bytes()))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError("it is not whole JSON (cut off, or damaged).") from None
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid
+from clbench.registry import refuse_files
 from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS
 from clbench.spec import PROTOCOL_FIELDS, Cell
@@ -86,8 +87,8 @@ def shipped() -> dict[str, Any]:
     return {f.name.removesuffix(".toml"): f for f in files if f.name.endswith(".toml")}
 
 
-def load(text: str) -> Study:
-    """A study by name, or by the path of a TOML file."""
+def load(text: str, files: bool = False) -> Study:
+    """A study by name, or by the path of a TOML file; it may name files to run only if `files`."""
     if text.endswith(".toml"):
         file: Any = Path(text)
         if not file.is_file():
@@ -101,10 +102,10 @@ def load(text: str) -> Study:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{text} is not valid TOML: {error}") from None
-    return _checked(Path(text).stem, content, text)
+    return _checked(Path(text).stem, content, text, files)
 
 
-def _checked(name: str, content: dict[str, Any], where: str) -> Study:
+def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Study:
     """The study, if every key is one that studies have and of the right kind."""
     kinds: dict[str, Any] = {
         "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict,
@@ -115,6 +116,8 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
             raise unknown(f"key in {where}:", key, kinds)
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             raise UserError(f"{where}: {key} must be a {_WORDS[kinds[key]]}.")
+        if isinstance(value, str) and not value.replace("\n", " ").isprintable():
+            raise UserError(f"{where}: {key} has characters that cannot be printed.")
     if "title" not in content:
         raise UserError(f"{where}: title is missing.")
     if bool(content.get("grid")) == bool(content.get("sizes")):
@@ -124,6 +127,8 @@ def _checked(name: str, content: dict[str, Any], where: str) -> Study:
             raise UserError(f"{where}: each [[grid]] has `methods` and `benchmarks`, nothing else.")
         if not all(isinstance(value, str) for value in block.values()):
             raise UserError(f"{where}: `methods` and `benchmarks` are texts, as for clbench run.")
+        for value in block.values() if not files else ():
+            refuse_files(value, where, "--allow-files lets it")
     for column in content.get("columns", ()):
         if column not in COLUMNS:
             raise unknown(f"column in {where}:", str(column), COLUMNS)

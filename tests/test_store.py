@@ -222,3 +222,16 @@ def test_an_output_folder_must_be_a_folder_that_can_be_written(tmp_path: Path) -
 def test_parse_record_says_what_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         parse_record(tmp_path / "gone.json")
+
+
+def test_a_record_cannot_steer_the_terminal(store: Store) -> None:
+    """Escape sequences come as JSON's escapes or as codes; what is spelled out in print stays."""
+    made = record("abc123")
+    nasty = "red\x1b[31m bell\x07 c1\x9b del\x7f back\r tab\t line\n"
+    spelled = r"\u001b and \\u001b and \x1b and ü"
+    made["labels"]["method"], made["labels"]["protocol"] = nasty, spelled
+    for ascii_only in (True, False):
+        store.record_path("abc123").write_text(json.dumps(made, ensure_ascii=ascii_only))
+        [read] = store.records()[0]
+        assert read["labels"]["method"] == "red?[31m bell? c1? del? back? tab\t line\n"
+        assert read["labels"]["protocol"] == spelled

@@ -145,7 +145,7 @@ def test_a_study_of_ones_own_trains_and_reports(
     path = tmp_path / "mine.toml"
     path.write_text('figure = "matrix"\n' + OWN.replace("BENCHMARK", str(tiny)))
     out = tmp_path / "out"
-    command = ("study", str(path), "--budget", "small", "--out", str(out))
+    command = ("study", str(path), "--allow-files", "--budget", "small", "--out", str(out))
     plan = clbench(*command, "--dry-run")
     assert plan.code == 0
     assert "2 of 2 runs to train" in plan.out
@@ -158,7 +158,7 @@ def test_a_study_of_ones_own_trains_and_reports(
         ".pdf", ".svg", ".png", ".txt"
     }  # fmt: skip
     caption = (out / "studies" / "mine" / "figure-matrix-tiny.txt").read_text()
-    assert load(str(path)).note("small") in " ".join(caption.split())
+    assert load(str(path), files=True).note("small") in " ".join(caption.split())
     [table] = (out / "studies" / "mine").glob("*.json")
     assert {row["method"] for row in json.loads(table.read_text())["rows"]} == {"finetune", "ewc"}
     assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out
@@ -170,7 +170,9 @@ def test_a_run_that_fails_leaves_the_figure_of_the_others(
     path = tmp_path / "mine.toml"
     broken = OWN.replace("finetune,ewc", "finetune,ewc[strength=1e30]")
     path.write_text('figure = "matrix"\n' + broken.replace("BENCHMARK", str(tiny)))
-    result = clbench("study", str(path), "--budget", "small", "--out", str(tmp_path / "out"))
+    result = clbench(
+        "study", str(path), "--allow-files", "--budget", "small", "--out", str(tmp_path / "out")
+    )
     assert result.code == 1
     assert "1 of 2 runs have no result" in result.err
     assert (tmp_path / "out" / "studies" / "mine" / "figure-matrix-tiny.pdf").exists()
@@ -183,7 +185,17 @@ def test_latent_spaces_on_a_benchmark_of_ones_own(
     own = OWN.replace("BENCHMARK", str(tiny)).replace("finetune,ewc", "acl")
     path.write_text('figure = "latent"\n' + own)
     out = tmp_path / "out"
-    result = clbench("study", str(path), "--budget", "small", "--out", str(out), "--workers", "1")
+    result = clbench(
+        "study",
+        str(path),
+        "--allow-files",
+        "--budget",
+        "small",
+        "--out",
+        str(out),
+        "--workers",
+        "1",
+    )
     assert result.code == 0, result.err
     assert (out / "studies" / "mine" / "figure-latent-tiny.png").exists()
 
@@ -231,3 +243,24 @@ def test_the_sizes_of_the_data_sets_are_a_study(
     assert not (tmp_path / "studies").exists()
     assert "wrote" in clbench("study", "table-datasets", *nowhere).out
     assert len(list((tmp_path / "studies" / "table-datasets").iterdir())) == 3
+
+
+def test_a_strangers_study_or_configuration_runs_no_file(
+    tmp_path: Path, clbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    proof = tmp_path / "ran"
+    (tmp_path / "evil.py").write_text(f"open({str(proof)!r}, 'w')")
+    grid = '[[grid]]\nmethods = "ewc,./evil.py[a=1]"\nbenchmarks = "split-mnist-5k"\n'
+    (tmp_path / "study.toml").write_text(f'title = "T"\n{grid}')
+    (tmp_path / "config.toml").write_text('methods = ["ewc", "evil.py"]\n')
+    for command, instead in (
+        ("study ./study.toml", "--allow-files lets it"),
+        ("run --config config.toml", "name it by --methods"),
+    ):
+        result = clbench(command)
+        assert result.code == 2
+        assert f"evil.py', which would be run as a program: {instead}" in result.err
+    (tmp_path / "study.toml").write_text(f'title = "T\\u001b[31m"\n{grid}')
+    assert "title has characters that cannot be printed" in clbench("study ./study.toml").err
+    assert not proof.exists()

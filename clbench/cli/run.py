@@ -13,6 +13,7 @@ from clbench import data
 from clbench.cli.options import Training, parse_seeds, training_options
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid, state_of, to_run
+from clbench.registry import refuse_files
 from clbench.spec import PROTOCOL_FIELDS, Cell
 from clbench.store import Place, Store
 
@@ -50,6 +51,8 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
             raise UserError(f"--config {value}: {key} must be a value or a list, not a table.")
         # with a comma at the end: `seeds = [7]` is seed 7, `seeds = 7` is seven seeds
         plain = "".join(f"{s}," for s in setting) if isinstance(setting, list) else setting
+        if flag in ("methods", "benchmarks"):
+            refuse_files(str(plain), f"--config {value}", f"name it by --{flag}")
         defaults[names[flag]] = plain if isinstance(plain, bool) else str(plain)
     ctx.default_map = defaults
 

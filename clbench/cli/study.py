@@ -29,8 +29,13 @@ Examples:
     show_default=True,
     help="The paper's seeds and the full protocol, or the reduction that the study declares.",
 )
+@click.option(
+    "--allow-files",
+    is_flag=True,
+    help="Run the method and benchmark files that the study names, as programs.",
+)
 @training_options
-def command(name: str, budget: str, training: Training) -> None:
+def command(name: str, budget: str, allow_files: bool, training: Training) -> None:
     """Train what is missing of a study of the paper, and show it beside the published numbers.
 
     NAME is one that `clbench study ls` lists, or a TOML file of your own. Tables and figures go to
@@ -40,7 +45,7 @@ def command(name: str, budget: str, training: Training) -> None:
         rows = [(key, load(key).title) for key in shipped()]
         click.echo(tabulate(rows, ("study", "what it is")))
         return
-    study, place = load(name), training.place
+    study, place = load(name, allow_files), training.place
     if study.sizes:
         _count(study, place, training.dry_run)
         return
