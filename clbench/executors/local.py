@@ -1,13 +1,15 @@
 """Cells in worker processes on this machine, one process per run.
 
 Workers are forked from a server that has imported torch and Avalanche once; this process imports
-neither, so it answers at once. A worker that dies takes only its run with it, and when this process
-dies, however it dies, its workers see the pipe close and stop.
+neither, so it answers at once. A run is not started beside others if runs like it took more memory
+than there is; of several GPUs each run gets one. A worker that dies takes only its run with it, and
+when this process dies, however it dies, its workers see the pipe close and stop.
 """
 
 import multiprocessing as mp
 import os
 import signal
+import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ class _Worker:
     cell: Cell
     process: Any
     pipe: Connection
+    gpu: str | None
     ended: dict[str, Any] | None = field(default=None)
 
 
@@ -37,14 +40,16 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     store = Store(place.out)
     waiting = list(cells)
     running: list[_Worker] = []
+    needs, gpus = _memory_needs(cells, store), _gpus()
     try:
         while waiting or running:
             while len(running) < resources.workers:
                 cell = next((c for c in waiting if not store.is_running(c.id)), None)
-                if cell is None:
+                if cell is None or (running and needs[cell.id] > _free_memory()):
                     break
                 waiting.remove(cell)
-                running.append(_start(context, cell, place))
+                gpu = _free_gpu(gpus, running) if cell.spec.device == "cuda" else None
+                running.append(_start(context, cell, place, gpu))
             if not running:  # what is left is being trained by another process
                 time.sleep(0.5)
             for worker in _next_events(running, listen):
@@ -97,12 +102,45 @@ def _context() -> Any:
     return context
 
 
-def _start(context: Any, cell: Cell, place: Place) -> _Worker:
+def _start(context: Any, cell: Cell, place: Place, gpu: str | None) -> _Worker:
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(cell, place, theirs), daemon=True)
+    process = context.Process(target=_work, args=(cell, place, theirs, gpu), daemon=True)
     process.start()
     theirs.close()
-    return _Worker(cell, process, ours)
+    return _Worker(cell, process, ours, gpu)
+
+
+def _memory_needs(cells: list[Cell], store: Store) -> dict[str, int]:
+    """The most bytes that a run like each cell has ever taken; 0 if there was none."""
+    peaks: dict[tuple[str, str], int] = {}
+    for record in store.records()[0]:
+        key = (record["labels"]["benchmark"], record["labels"]["method"])
+        peaks[key] = max(peaks.get(key, 0), int(record.get("peak_memory") or 0))
+    return {c.id: peaks.get((c.labels["benchmark"], c.labels["method"]), 0) for c in cells}
+
+
+def _free_memory() -> int:
+    """Bytes that a new process can have."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process may use, without waking them."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [gpu for gpu in visible.split(",") if gpu.strip()]
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        return []
+
+
+def _free_gpu(gpus: list[str], running: list[_Worker]) -> str | None:
+    """The GPU that has the fewest runs."""
+    busy = [worker.gpu for worker in running]
+    return min(gpus, key=busy.count, default=None)
 
 
 def _next_events(running: list[_Worker], listen: Listener) -> list[_Worker]:
@@ -133,8 +171,10 @@ def _why(code: int | None) -> str:
     return f"its process ended with exit code {code}"
 
 
-def _work(cell: Cell, place: Place, pipe: Connection) -> None:
+def _work(cell: Cell, place: Place, pipe: Connection, gpu: str | None) -> None:
     """A worker's life: one run. Ctrl-C is the driver's business."""
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
     pipe.send(work(cell, place, pipe.send))

@@ -80,10 +80,10 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
             for cell in [c for c in waiting if not store.is_running(c.id)]:
                 if len(running) >= resources.workers:
                     break
-                lease = contextlib.ExitStack()
+                lease = leases.enter_context(contextlib.ExitStack())
                 if lease.enter_context(store.lease(cell.id)):
                     waiting.remove(cell)
-                    held[cell.id] = leases.enter_context(lease)
+                    held[cell.id] = lease
                     running[task.remote(cell, place, inbox, sent, versions())] = cell
             ended, _ = ray.wait([*running], timeout=POLL) if running else ([], [])
             for run_id, event, state in ray.get(inbox.empty.remote()):

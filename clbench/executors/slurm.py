@@ -63,6 +63,10 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     (place.out / "slurm").mkdir(parents=True, exist_ok=True)
     waiting = {cell.id: cell for cell in cells}
     known: dict[str, int] = {}
+    queue = _queue()
+    for cell in cells:  # jobs of an earlier command that are gone: all these cells are still to do
+        if not _is_queued(place, cell, queue):
+            _ticket(place, cell).unlink(missing_ok=True)
     try:
         while waiting:
             queue = _queue()

@@ -1,5 +1,6 @@
 """What a worker does with a cell, wherever it runs."""
 
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +43,6 @@ def work(
 
 
 def _difference(expected: dict[str, str]) -> str:
-    import platform
-
     here = versions()
     other = [
         f"{name} {here[name]} instead of {expected[name]}"
