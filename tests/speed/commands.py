@@ -83,7 +83,7 @@ def workers(repeats: int, root: Path) -> list[dict[str, Any]]:
         for n, times in seconds.items():
             with tempfile.TemporaryDirectory() as folder:
                 command = [*CLBENCH, "run", "--methods", "finetune", "--benchmarks", "split-mnist"]
-                command += ["--seeds", "8", "--epochs", "3", "--workers", str(n), "--out", folder]
+                command += ["--seeds", "8", "--epochs", "10", "--workers", str(n), "--out", folder]
                 times.append(_run(command))
     one, two = (statistics.median(times) for times in seconds.values())
     return [_row("workers: two", "one", two, one, 1.8)]
