@@ -23,6 +23,8 @@ from clbench.store import Place, Store, write_atomically
 
 POLL = 2.0
 """Seconds between two looks at the queue."""
+NEVER = ("BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig", "PartitionNodeLimit")
+"""Reasons for which a job waits in vain."""
 
 
 class Job:
@@ -82,8 +84,16 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
                         del waiting[cell.id]
             if new:
                 _submit(new, place, resources)
-            for cell in waiting.values():
+            for cell in list(waiting.values()):
                 _tell(cell, place, known, listen)
+                job = _read(_ticket(place, cell)).get("job", "")
+                if (reason := queue.get(job, "")) in NEVER:
+                    _command("scancel", job)
+                    text = f"SLURM can never start its job ({reason}): ask for less, or for another"
+                    listen(
+                        cell, {"kind": "end", "status": "refused", "text": f"{text} --partition"}
+                    )
+                    del waiting[cell.id]
             if waiting:
                 time.sleep(POLL)
     except KeyboardInterrupt:
@@ -150,13 +160,14 @@ def _tell(cell: Cell, place: Place, known: dict[str, int], listen: Listener) -> 
     listen(cell, {"kind": "task", **event})
 
 
-def _queue() -> set[str]:
-    """Ids of all jobs of ours that wait or run, as SLURM writes them (`12_3` in an array)."""
-    listed = _command("squeue", "--me", "-h", "-r", "-o", "%i")
-    return set(listed.split())
+def _queue() -> dict[str, str]:
+    """All jobs of ours that wait or run, as SLURM writes them (`12_3` in an array), and why they
+    wait."""
+    listed = _command("squeue", "--me", "-h", "-r", "-o", "%i %r")
+    return dict(line.split(maxsplit=1) for line in listed.splitlines())
 
 
-def _is_queued(place: Place, cell: Cell, queue: set[str]) -> bool:
+def _is_queued(place: Place, cell: Cell, queue: dict[str, str]) -> bool:
     return _read(_ticket(place, cell)).get("job") in queue
 
 

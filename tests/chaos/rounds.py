@@ -21,7 +21,7 @@ import psutil
 
 from clbench.store import Store
 
-GRID = ["run", "--methods", "finetune,ewc,er-res", "--epochs", "4", "--batch-size", "16"]
+GRID = ["run", "--methods", "finetune,ewc,er-res", "--epochs", "3", "--batch-size", "16"]
 PATIENCE = 300
 """Seconds after which a command that does not end is given up."""
 

@@ -221,7 +221,7 @@ def test_a_record_that_lacks_its_times_is_no_past_run(here: Path, cell: Callable
 
 CONFIG = """
 methods = ["ewc[strength=500]", "er-res"]
-benchmarks = "./tiny.py"
+benchmarks = "split-mnist-5k"
 seeds = [7]
 epochs = 1
 lr_min = 0.001
@@ -234,14 +234,25 @@ def test_a_config_file_is_the_same_as_its_flags(here: Path, clbench: Callable[..
     (here / "grid.toml").write_text(CONFIG)
     config = clbench("run --config grid.toml")
     flags = clbench(
-        "run --methods 'ewc[strength=500],er-res' --benchmarks ./tiny.py --seeds 7, --epochs 1 "
-        "--lr-min 0.001 --out from-config --dry-run"
+        "run --methods 'ewc[strength=500],er-res' --benchmarks split-mnist-5k --seeds 7, "
+        "--epochs 1 --lr-min 0.001 --out from-config --dry-run"
     )
     assert config.code == flags.code == 0
     assert config.out == flags.out
     assert clbench("run --config grid.toml").out == config.out
     ids = re.findall(r"\b[0-9a-f]{12}\b", config.out)
     assert len(ids) == 2
+
+
+def test_the_executor_has_a_table_of_its_own_in_a_config_file(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    (here / "grid.toml").write_text(f'{CONFIG}[executor]\nname = "slurm"\npartition = "main"\n')
+    assert "2 of 2 runs" in clbench("run --config grid.toml").out
+    (here / "grid.toml").write_text(f'{CONFIG}[executor]\nname = "slrm"\n')
+    assert "'slrm' is not one of 'local', 'slurm', 'ray'" in clbench("run --config grid.toml").err
+    (here / "grid.toml").write_text(f"{CONFIG}[executor]\nspeed = 3\n")
+    assert "Unknown key in grid.toml: 'speed'" in clbench("run --config grid.toml").err
 
 
 def test_a_flag_beats_the_config_file_wherever_it_stands(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ def test_a_cluster_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_a_node_without_the_data_gets_them_from_the_driver(cluster: Any, tmp_path: Path) -> None:
     [cell] = make_grid("finetune", "split-mnist-5k", [0], {})
     nowhere = Place(tmp_path, tmp_path / "nothing")
-    cell.benchmark.meta["datasets"] = ("mnist",)
+    meta = cell.benchmark.meta | {"datasets": ("mnist",)}
+    cell = replace(cell, benchmark=replace(cell.benchmark, meta=meta))
     ray.init(address=cluster.address, log_to_driver=False, ignore_reinit_error=True)
     given = load("mnist-5k", tmp_path, True)  # stands in for a set that the node does not have
     sent = {"mnist": [ray.put(given)]}

@@ -165,7 +165,7 @@ def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
     ("flags", "words"),
     [
         ("--partition nowhere", "invalid partition"),
-        ("--cpus-per-run 64", "SLURM does not take the jobs"),
+        ("--cpus-per-run 64", "SLURM can never start its job (PartitionConfig)"),
     ],
 )
 def test_what_slurm_does_not_take_is_a_sentence(tmp_path: Path, flags: str, words: str) -> None:
