@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from clbench.grid import make_grid
-from clbench.store import Place, Store
+from clbench.store import Store
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 MISSING = [name for name in NEEDED if shutil.which(name) is None]
@@ -117,25 +116,6 @@ def wait_for_a_task(driver: subprocess.Popen[str], out: Path) -> None:
     while driver.poll() is None and not any(r["done"] for r in records(out).values()):
         time.sleep(0.1)
     assert driver.poll() is None, driver.communicate()
-
-
-def test_a_driver_that_comes_back_submits_nothing_twice(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    words = "--methods finetune,er-res --epochs 6 --batch-size 16 --executor slurm --workers 2"
-    driver = start(words, out)
-    wait_for_a_task(driver, out)
-    driver.kill()  # the jobs go on
-    driver.communicate()
-    known = set(jobs())
-    code, said = end(start(words, out))
-    assert code == 0, said
-    assert set(jobs()) <= known, "the second driver submits what the first had submitted"
-    from clbench.runner import run
-
-    alone = Place(tmp_path / "alone", Path("no-data"))
-    budget = {"epochs": 6, "batch_size": 16}
-    for cell in make_grid("finetune,er-res", "split-mnist-5k", [0], budget):
-        assert records(out)[cell.method.name]["R"] == run(cell, alone)["R"]
 
 
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
