@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -110,17 +110,6 @@ _TRAINING = (
 )
 
 
-_RESOURCES = (  # in the order of Resources
-    "workers",
-    "cpus_per_run",
-    "gpus_per_run",
-    "memory_per_run",
-    "time_limit",
-    "partition",
-    "ray_address",
-)
-
-
 @dataclass(frozen=True)
 class Training:
     """What the options of all that trains say."""
@@ -144,7 +133,7 @@ def training_options(command: Callable[..., Any]) -> Any:
         take = given.pop
         training = Training(
             executor=take("executor"),
-            resources=Resources(*map(take, _RESOURCES)),
+            resources=Resources(**{each.name: take(each.name) for each in fields(Resources)}),
             threads=take("threads"),
             device=take("device"),
             place=Place(Path(take("out")), data_root(take("data_root")), take("accept_data")),

@@ -19,13 +19,13 @@ Listener = Callable[["Cell", dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Resources:
-    """How many runs at a time, and what each gets."""
+    """How many runs at a time, and what each gets: the options of the same names."""
 
     workers: int
-    cpus: int = 1
-    gpus: int = 0
-    memory: float | None = None
-    """GB a run."""
+    cpus_per_run: int = 1
+    gpus_per_run: int = 0
+    memory_per_run: float | None = None
+    """GB."""
     time_limit: int = 24 * 60
     """Minutes until a job of SLURM is asked to make room; it is put into the queue again."""
     partition: str | None = None

@@ -66,9 +66,9 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
     states = {cell.id: _state(store, cell.id) for cell in cells}
     inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote(states)
     task = ray.remote(_train).options(
-        num_cpus=resources.cpus,
-        num_gpus=resources.gpus,
-        memory=int(resources.memory * 1e9) if resources.memory else None,
+        num_cpus=resources.cpus_per_run,
+        num_gpus=resources.gpus_per_run,
+        memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
         max_retries=RETRIES,
     )
     sent = _send_data(ray, cells, place)
@@ -118,10 +118,8 @@ def _train(
         return end
 
 
-def _datasets(
-    ray: Any, cell: Cell, place: Place, sent: dict[str, list[Any]]
-) -> dict[str, Any] | None:
-    """What the node lacks comes from the driver; None if it has all."""
+def _datasets(ray: Any, cell: Cell, place: Place, sent: dict[str, list[Any]]) -> dict[str, Any]:
+    """The data sets of a cell: the node's own, or, if it lacks one, the driver's."""
     names = cell.benchmark.meta.get("datasets", ())
     try:
         return {name: data.load(name, place.data_root, place.accept_data) for name in names}
@@ -162,6 +160,7 @@ def _end(ray: Any, reference: Any) -> dict[str, Any]:
 
 def _connect(resources: Resources) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # a run that asks for no GPU leaves CUDA_VISIBLE_DEVICES as it is
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -172,7 +171,7 @@ def _connect(resources: Resources) -> Any:
         _knock(address)
     options: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
     if not address:
-        options |= {"num_cpus": resources.workers * resources.cpus, "address": "local"}
+        options |= {"num_cpus": resources.workers * resources.cpus_per_run, "address": "local"}
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
@@ -195,9 +194,9 @@ def _knock(address: str) -> None:
 
 def _check(ray: Any, resources: Resources) -> None:
     """Refuse at once what no node can ever give."""
-    wanted = {"CPU": resources.cpus, "GPU": resources.gpus}
-    if resources.memory:
-        wanted["memory"] = int(resources.memory * 1e9)
+    wanted = {"CPU": resources.cpus_per_run, "GPU": resources.gpus_per_run}
+    if resources.memory_per_run:
+        wanted["memory"] = int(resources.memory_per_run * 1e9)
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if any(all(node.get(k, 0) >= v for k, v in wanted.items()) for node in nodes):
         return

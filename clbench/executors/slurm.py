@@ -63,20 +63,21 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
     (place.out / "slurm").mkdir(parents=True, exist_ok=True)
+    store = Store(place.out)
     waiting = {cell.id: cell for cell in cells}
     known: dict[str, int] = {}
     queue = _queue()
-    for cell in cells:  # jobs of an earlier command that are gone: all these cells are still to do
-        if not _is_queued(place, cell, queue):
+    for cell in cells:  # of an earlier command, whose job is gone before its end
+        if not _is_queued(place, cell, queue) and not _is_done(store, cell):
             _ticket(place, cell).unlink(missing_ok=True)
     try:
         while waiting:
             queue = _queue()
             new = [c for c in waiting.values() if not _is_queued(place, c, queue)]
             for cell in list(new):
-                if end := _ended(place, cell):
+                if end := _ended(place, store, cell):
                     new.remove(cell)
-                    if end["status"] == "busy" and not Store(place.out).is_running(cell.id):
+                    if end["status"] == "busy" and not store.is_running(cell.id):
                         _ticket(place, cell).unlink(missing_ok=True)  # its holder is gone: again
                     elif end["status"] != "busy":
                         listen(cell, end)
@@ -85,14 +86,13 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
             if new:
                 _submit(new, place, resources)
             for cell in list(waiting.values()):
-                _tell(cell, place, known, listen)
+                _tell(cell, store, known, listen)
                 job = _read(_ticket(place, cell)).get("job", "")
                 if (reason := queue.get(job, "")) in NEVER:
                     _command("scancel", job)
-                    text = f"SLURM can never start its job ({reason}): ask for less, or for another"
-                    listen(
-                        cell, {"kind": "end", "status": "refused", "text": f"{text} --partition"}
-                    )
+                    why = f"SLURM can never start its job ({reason})"
+                    text = f"{why}: ask for less, or for another --partition"
+                    listen(cell, {"kind": "end", "status": "refused", "text": text})
                     del waiting[cell.id]
             if waiting:
                 time.sleep(POLL)
@@ -113,16 +113,16 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
     executor = submitit.SlurmExecutor(folder=place.out / "slurm", max_num_timeout=10**6)
     options: dict[str, Any] = {
         "job_name": "clbench",
-        "cpus_per_task": resources.cpus,
+        "cpus_per_task": resources.cpus_per_run,
         "time": resources.time_limit,
         "array_parallelism": resources.workers,
         "signal_delay_s": 60,
         "stderr_to_stdout": True,
     }
-    if resources.gpus:
-        options["gpus_per_node"] = resources.gpus
-    if resources.memory:
-        options["mem"] = f"{round(resources.memory * 1000)}M"
+    if resources.gpus_per_run:
+        options["gpus_per_node"] = resources.gpus_per_run
+    if resources.memory_per_run:
+        options["mem"] = f"{round(resources.memory_per_run * 1000)}M"
     if resources.partition:
         options["partition"] = resources.partition
     executor.update_parameters(**options)
@@ -135,7 +135,7 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
         _write(_ticket(place, cell), {"job": job.job_id})
 
 
-def _ended(place: Place, cell: Cell) -> dict[str, Any] | None:
+def _ended(place: Place, store: Store, cell: Cell) -> dict[str, Any] | None:
     """The end of a cell that was submitted and is not in the queue any more."""
     ticket = _read(_ticket(place, cell))
     if "job" not in ticket:
@@ -143,14 +143,21 @@ def _ended(place: Place, cell: Cell) -> dict[str, Any] | None:
     if "end" in ticket:
         end: dict[str, Any] = ticket["end"]
         return end
+    if _is_done(store, cell):
+        return {"kind": "end", "status": "done", "text": ""}
     log = place.out / "slurm" / f"{ticket['job']}_0_log.out"
     words = "its job left the queue before its end (cancelled, out of memory, or its node failed)"
     return {"kind": "end", "status": "died", "text": f"{words}; see {log}"}
 
 
-def _tell(cell: Cell, place: Place, known: dict[str, int], listen: Listener) -> None:
+def _is_done(store: Store, cell: Cell) -> bool:
+    record = store.read(cell.id)
+    return record is not None and record["status"] == "done"
+
+
+def _tell(cell: Cell, store: Store, known: dict[str, int], listen: Listener) -> None:
     """Pass on which task a cell has reached, as its record says."""
-    record = Store(place.out).read(cell.id)
+    record = store.read(cell.id)
     if record is None or record["done"] <= known.get(cell.id, 0):
         return
     known[cell.id] = done = record["done"]

@@ -8,13 +8,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from clbench.store import Store
+from clbench.grid import make_grid
+from clbench.store import Place, Store
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 MISSING = [name for name in NEEDED if shutil.which(name) is None]
@@ -52,6 +54,9 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=8000 State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
+FLAGS = "--epochs 6 --batch-size 16"
+BUDGET = {"epochs": 6, "batch_size": 16}
+
 
 def free_ports(n: int) -> list[int]:
     sockets = [socket.socket() for _ in range(n)]
@@ -61,6 +66,13 @@ def free_ports(n: int) -> list[int]:
     for made in sockets:
         made.close()
     return ports
+
+
+def wait_until(what: Callable[[], Any], why: Callable[[], Any] = str) -> None:
+    deadline = time.monotonic() + 120
+    while not what():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.2)
 
 
 def call(*words: str) -> str:
@@ -84,14 +96,14 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("SLURM_CONF", str(root / "slurm.conf"))
         call("slurmctld", "-i")
         call("slurmd", "-c")
-        deadline = time.monotonic() + 60
-        while "idle" not in call("sinfo", "-h", "-o", "%T"):
-            assert time.monotonic() < deadline, (root / "ctld.log").read_text()
-            time.sleep(0.2)
+        wait_until(lambda: "idle" in call("sinfo", "-h", "-o", "%T"), (root / "ctld.log").read_text)
         yield root
-        subprocess.run(["scancel", "--me"], timeout=60, check=False)
+        call("scancel", "--me")
+        wait_until(lambda: not jobs("running,pending,completing"))
         for name in ("slurmd", "ctld", "munge"):
-            os.kill(int((root / f"{name}.pid").read_text()), signal.SIGTERM)
+            daemon = psutil.Process(int((root / f"{name}.pid").read_text()))
+            daemon.terminate()
+            daemon.wait(60)
 
 
 def start(words: str, out: Path) -> subprocess.Popen[str]:
@@ -108,14 +120,54 @@ def records(out: Path) -> dict[str, Any]:
     return {r["labels"]["method"]: r for r in Store(out).records()[0]}
 
 
-def jobs(states: str = "all") -> list[str]:
+def jobs(states: str) -> list[str]:
     return call("squeue", "--me", "-h", "-r", "-t", states, "-o", "%i").split()
 
 
 def wait_for_a_task(driver: subprocess.Popen[str], out: Path) -> None:
-    while driver.poll() is None and not any(r["done"] for r in records(out).values()):
-        time.sleep(0.1)
+    wait_until(lambda: driver.poll() is not None or any(r["done"] for r in records(out).values()))
     assert driver.poll() is None, driver.communicate()
+
+
+def assert_as_alone(out: Path, alone: Path, methods: str) -> None:
+    from clbench.runner import run
+
+    for cell in make_grid(methods, "split-mnist-5k", [0], BUDGET):
+        found = records(out)[cell.method.name]
+        assert found["status"] == "done"
+        assert found["R"] == run(cell, Place(alone, Path("no-data")))["R"]
+
+
+def test_a_driver_that_comes_back_submits_nothing_twice(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = f"--methods finetune,er-res {FLAGS} --executor slurm --workers 2"
+    driver = start(words, out)
+    wait_for_a_task(driver, out)
+    driver.kill()  # the jobs go on
+    driver.communicate()
+    code, said = end(start(words, out))
+    assert code == 0, said
+    assert len(list(out.glob("slurm/*_submission.sh"))) == 1, "one array was submitted"
+    assert_as_alone(out, tmp_path / "alone", "finetune,er-res")
+
+
+def test_a_job_that_must_make_room_goes_on_when_it_is_its_turn_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    driver = start(f"--methods finetune {FLAGS} --executor slurm", out)
+    wait_for_a_task(driver, out)
+    [job] = jobs("running")
+    call("scancel", "--signal=USR2", job)  # as SLURM does a minute before the time is over
+    wait_until(lambda: jobs("pending") == [job], driver.poll)
+    kept = records(out)["finetune"]["seconds"]["train"]
+    assert 1 <= len(kept) < 5
+    call("scontrol", "update", f"JobId={job}", "StartTime=now")  # else it waits for two minutes
+    code, said = end(driver)
+    assert code == 0, said
+    assert len(list(out.glob("slurm/*_submission.sh"))) == 1, "the job itself went back into the queue"
+    assert records(out)["finetune"]["seconds"]["train"][: len(kept)] == kept, (
+        "no task was learned again"
+    )
+    assert_as_alone(out, tmp_path / "alone", "finetune")
 
 
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
@@ -126,10 +178,7 @@ def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
     code, said = end(driver)
     assert code == 130
     assert "the same command goes on from there" in said
-    deadline = time.monotonic() + 60
-    while jobs("running,pending"):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: not jobs("running,pending"))
     assert records(out)["finetune"]["done"] >= 1
 
 
