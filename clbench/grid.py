@@ -50,11 +50,12 @@ def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, 
 
 @dataclass(frozen=True)
 class State:
-    """Where a cell stands: a word, and the record behind it if there is one."""
+    """Where a cell stands."""
 
     word: str
     """`missing`, `partial`, `running`, `failed`, `stale` or `done`."""
     record: dict[str, Any] | None = None
+    """Of a run that has no result."""
 
     def __str__(self) -> str:
         if self.record is not None and self.word in ("partial", "running", "failed"):
@@ -75,8 +76,8 @@ def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) 
         other_data = any(
             used["sha256"] != now.get(name, used["sha256"]) for name, used in record["data"].items()
         )
-        if other_data or record["spec"] != cell.versioned():
-            return State("stale", record)
+        stale = other_data or record["spec"] != cell.versioned()
+        return State("stale" if stale else "done")
     return State(record["status"], record)
 
 

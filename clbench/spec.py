@@ -4,6 +4,7 @@ Two runs with equal specs give the same accuracy matrix, bit for bit, on the sam
 `threads` and `device` belong to a spec: the order of a floating-point sum depends on them.
 """
 
+import functools
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -73,13 +74,13 @@ class RunSpec:
             "benchmark": {"name": self.benchmark, "params": dict(self.benchmark_params)},
             "method": {"name": self.method, "params": dict(self.method_params)},
             # what is off is left out: an option that comes later changes no id of before
-            "protocol": {k: v for k, v in asdict(self.protocol).items() if v is not False},
+            "protocol": {k: v for k, v in vars(self.protocol).items() if v is not False},
             "seed": self.seed,
             "threads": self.threads,
             "device": self.device,
         }
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """Twelve hex digits of the SHA-256 of the canonical form."""
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"))

@@ -90,17 +90,23 @@ class Store:
         except (ValueError, FileNotFoundError):
             return None
 
-    def records(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """All readable records, by id, and a sentence for every file that is not one."""
-        found, problems = [], []
+    def each(self, problems: list[str]) -> Iterator[dict[str, Any]]:
+        """All readable records, by id, one at a time: there may be very many.
+
+        `problems` gets a sentence for every file that is not one.
+        """
         for path in sorted((self.root / "records").glob("*.json")):
             try:
-                found.append(parse_record(path))
+                yield parse_record(path)
             except FileNotFoundError:  # replaced while we were reading
                 continue
             except ValueError as error:
                 problems.append(f"{path} is skipped: {error}")
-        return found, problems
+
+    def records(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All of them, and the sentences."""
+        problems: list[str] = []
+        return list(self.each(problems)), problems
 
     def write(self, record: dict[str, Any], checkpoint: bytes | None = None) -> None:
         """Put a run's checkpoint, if there is one, and its record in their places, atomically.
@@ -185,6 +191,8 @@ _CONTROL = re.compile(
 
 def _tamed(text: bytes) -> bytes:
     """JSON whose strings cannot steer a terminal, whoever wrote them."""
+    if not any(sign in text for sign in (b"\\", b"\x7f", b"\xc2")):
+        return text  # nearly every record; the pattern is slow
     return _CONTROL.sub(lambda found: found[1] or b"?", text)
 
 

@@ -11,11 +11,11 @@ from clbench.cli.selection import (
     chosen,
     methods_option,
     parse_formats,
-    read_records,
+    read_runs,
 )
 from clbench.errors import unknown
 from clbench.report.figures import FORMATS, KINDS
-from clbench.report.table import tables
+from clbench.report.table import tables_of
 
 
 @click.command(
@@ -70,7 +70,7 @@ def command(
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS, "`clbench figure` lists all.")
     wanted = parse_formats(formats, FORMATS)
-    records, problems, runs = read_records(out)
+    runs, problems = read_runs(out)
     keep = chosen(benchmarks, methods, runs)
     from clbench.report.figures.write import write
 
@@ -78,7 +78,7 @@ def command(
     if kind == "latent":
         options["source"] = _source(out, data_root, benchmarks, methods)
     folder = Path(out) / "figures" if to is None else to
-    paths, left_out = write(kind, tables(records, problems, keep=keep), folder, wanted, **options)
+    paths, left_out = write(kind, tables_of(runs, problems, keep=keep), folder, wanted, **options)
     for path in paths:
         click.echo(f"wrote {path}")
     for sentence in left_out:

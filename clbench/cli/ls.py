@@ -78,7 +78,7 @@ def _benchmarks() -> list[dict[str, Any]]:
 
 
 def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
-    records, problems = store.records()
+    problems: list[str] = []
     rows = [
         {
             "id": r["id"],
@@ -89,7 +89,7 @@ def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
             "status": r["status"],
             "tasks": f"{r['done']}/{r['tasks']}",
         }
-        for r in records
+        for r in store.each(problems)
     ]
     keys = ("benchmark", "method", "protocol", "seed")
     return sorted(rows, key=lambda row: tuple(row[k] for k in keys)), problems

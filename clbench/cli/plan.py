@@ -70,22 +70,26 @@ class Guess:
 def estimates(cells: list[Cell], store: Store) -> dict[str, Guess]:
     """A guess by cell id, from finished runs of the same method and benchmark, those with the
     fewest differences; no entry where there is none."""
-    past: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for record in store.records()[0]:
-        if record["status"] == "done":
-            labels = record["labels"]
-            past.setdefault((labels["benchmark"], labels["method"]), []).append(record)
-    found = {}
-    for cell in cells:
-        guesses: dict[tuple[str, ...], list[Guess]] = {}
-        for record in past.get((cell.labels["benchmark"], cell.labels["method"]), ()):
+    alike: dict[tuple[str, ...], list[Cell]] = {}
+    by_name: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for cell in cells:  # those of one group differ in nothing but the seed
+        group = tuple(cell.labels.values())
+        alike.setdefault(group, []).append(cell)
+        by_name.setdefault((cell.labels["benchmark"], cell.labels["method"]), set()).add(group)
+    guesses: dict[tuple[str, ...], dict[tuple[str, ...], list[Guess]]] = {}
+    for record in store.each([]):
+        name = (record["labels"]["benchmark"], record["labels"]["method"])
+        for group in by_name.get(name, ()) if record["status"] == "done" else ():
             with contextlib.suppress(KeyError, TypeError):  # a record that lacks what it takes
-                guess = _guess(cell, record)
-                guesses.setdefault(guess.other, []).append(guess)
-        if guesses:
-            nearest = min(guesses, key=lambda other: (len(other), other))
-            mean = statistics.fmean(guess.seconds for guess in guesses[nearest])
-            found[cell.id] = Guess(mean, nearest, any(guess.most for guess in guesses[nearest]))
+                guess = _guess(alike[group][0], record)
+                guesses.setdefault(group, {}).setdefault(guess.other, []).append(guess)
+    found: dict[str, Guess] = {}
+    for group, by_difference in guesses.items():
+        nearest = min(by_difference, key=lambda other: (len(other), other))
+        past = by_difference[nearest]
+        mean = statistics.fmean(guess.seconds for guess in past)
+        likely = Guess(mean, nearest, any(guess.most for guess in past))
+        found |= {cell.id: likely for cell in alike[group]}
     return found
 
 

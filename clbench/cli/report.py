@@ -1,6 +1,6 @@
 """`clbench report`: tables from the records of past runs, while others may still be going."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from clbench.cli.selection import (
     chosen,
     methods_option,
     parse_formats,
-    read_records,
+    read_runs,
 )
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
-from clbench.report import EXTRA, FORMATS, MAIN, Table, tables, terminal, write
-from clbench.report.runs import Run
+from clbench.report import EXTRA, FORMATS, MAIN, Table, tables_of, terminal, write
+from clbench.report.runs import Run, read
 from clbench.store import Store
 
 
@@ -75,23 +75,16 @@ def command(
         raise UserError(f"--port {port} is of no use without --serve.")
     if serve:
         existing_out(out)
-    records, problems, runs = read_records(out, empty=serve)
+    runs, problems = read_runs(out, empty=serve)
     keep = chosen(benchmarks, methods, runs)
+    store = Store(Path(out))
     if serve:
-        _serve(Store(Path(out)), port, extra, keep)
+        _serve(store, port, extra, keep)
         return
-    click.echo(terminal(records, problems, columns=extra, vs_paper=vs_paper, keep=keep))
+    made = tables_of(runs, problems, columns=extra, vs_paper=vs_paper, keep=keep)
+    click.echo(terminal(made))
     folder = Path(out) / "tables" if to is None else to
-    for path in write(
-        records,
-        problems,
-        folder,
-        wanted,
-        columns=extra,
-        vs_paper=vs_paper,
-        standalone=standalone,
-        keep=keep,
-    ):
+    for path in write(made, folder, wanted, standalone=standalone, records=store.each([])):
         click.echo(f"wrote {path}")
 
 
@@ -101,9 +94,11 @@ def _serve(
     """Offer the page until Ctrl-C."""
     from clbench.report.page.serve import PORT, Live, bind
 
-    def build() -> tuple[list[Table], list[dict[str, Any]]]:
-        records, problems = store.records()
-        return tables(records, problems, columns=extra, keep=keep), records
+    def build() -> tuple[list[Table], Iterator[dict[str, Any]]]:
+        problems: list[str] = []
+        runs, unusable = read(store.each(problems))
+        made = tables_of(runs, [*problems, *unusable], columns=extra, keep=keep)
+        return made, store.each([])
 
     with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:
         click.echo(f"The report is at {server.url} and follows the runs in {store.root}.")

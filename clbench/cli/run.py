@@ -151,10 +151,8 @@ def carry_out(
     store = Store(place.out)
     if not training.dry_run:
         store.prepare()
-    states = {cell.id: state_of(cell, store) for cell in cells}
-    done = [cell for cell in cells if states[cell.id].word == "done"]
-    checksums = _load_data(done, place, needed=False)
-    states |= {cell.id: state_of(cell, store, checksums) for cell in done}
+    checksums = _load_data(cells, place, needed=False)
+    states = {cell.id: state_of(cell, store, checksums) for cell in cells}
     chosen = to_run(states, training.rerun)
     if training.dry_run:
         from clbench.cli.plan import print_plan
@@ -236,19 +234,18 @@ def _print_result(
     layout: dict[str, Any],
     folder: str,
 ) -> None:
-    from clbench.report import terminal, write
+    from clbench.report import tables, terminal, write
 
-    records, problems = store.records()
-    wanted = {cell.id for cell in cells}
-    mine = [record for record in records if record["id"] in wanted]
-    if any(record["status"] == "done" for record in mine):
-        click.echo(terminal(mine, **layout), nl=False)
-        written = write(mine, (), store.root / folder, **layout)
+    problems: list[str] = []
+    states = {cell.id: state_of(cell, store, checksums) for cell in cells}
+    made = tables((r for r in store.each(problems) if r["id"] in states), **layout)
+    if any(state.word in ("done", "stale") for state in states.values()):
+        click.echo(terminal(made), nl=False)
+        written = write(made, store.root / folder)
         click.echo(f"\nRecords: {store.root / 'records'}")
         click.echo(f"Tables:  {', '.join(map(str, written))}")
     for problem in problems:
         click.echo(f"Warning: {problem}", err=True)
-    states = {cell.id: state_of(cell, store, checksums) for cell in cells}
     stale = [c for c in cells if states[c.id].word == "stale"]
     if stale:
         click.echo(

@@ -3,7 +3,6 @@
 import fnmatch
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,23 +17,22 @@ methods_option = click.option(
 )
 
 
-def read_records(
-    out: str, empty: bool = False
-) -> tuple[list[dict[str, Any]], list[str], list[Run]]:
-    """The records in a folder, the sentences about files that are none, and what was read.
+def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
+    """The runs in a folder, and the sentences about files that are none.
 
     The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
     """
-    records, problems = Store(Path(out)).records()
-    runs, unusable = read(records)
-    for problem in [*problems, *unusable]:
+    problems: list[str] = []
+    runs, unusable = read(Store(Path(out)).each(problems))
+    problems += unusable
+    for problem in problems:
         click.echo(f"warning: {problem}", err=True)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "
             f"clbench run --methods finetune,ewc,joint --seeds 3 --out {out}"
         )
-    return records, problems, runs
+    return runs, problems
 
 
 def chosen(

@@ -22,12 +22,11 @@ Examples:
 def command(out: str, as_json: bool) -> None:
     """Show which runs are done, running, partial (at task k of T) or failed."""
     store = Store(existing_out(out))
-    records, problems = store.records()
-    known = {record["id"] for record in records}
+    problems: list[str] = []
     cells: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     words: list[str] = []
     rows = []
-    for record in records:
+    for record in store.each(problems):
         word = record["status"]
         if word != "done" and store.is_running(record["id"]):
             word = "running"
@@ -41,6 +40,7 @@ def command(out: str, as_json: bool) -> None:
             text += f" {record['done']}/{record['tasks']}"
         key = (labels["benchmark"], labels["method"], labels["protocol"])
         cells.setdefault(key, []).append((seed, text))
+    known = {row["id"] for row in rows}
     # a run that has not finished its first task has a lease and no record yet
     starting = [i for i in store.running() if i not in known]
     if as_json:

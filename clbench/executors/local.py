@@ -113,7 +113,7 @@ def _start(context: Any, cell: Cell, place: Place, gpu: str | None) -> _Worker:
 def _memory_needs(cells: list[Cell], store: Store) -> dict[str, int]:
     """The most bytes that a run like each cell has ever taken; 0 if there was none."""
     peaks: dict[tuple[str, str], int] = {}
-    for record in store.records()[0]:
+    for record in store.each([]):
         key = (record["labels"]["benchmark"], record["labels"]["method"])
         peaks[key] = max(peaks.get(key, 0), int(record.get("peak_memory") or 0))
     return {c.id: peaks.get((c.labels["benchmark"], c.labels["method"]), 0) for c in cells}

@@ -10,8 +10,18 @@ numbers as pandas DataFrames.
 """
 
 from clbench.report.columns import COLUMNS, EXTRA, MAIN
-from clbench.report.table import Table, tables
+from clbench.report.table import Table, tables, tables_of
 from clbench.report.terminal import terminal
 from clbench.report.write import FORMATS, write
 
-__all__ = ["COLUMNS", "EXTRA", "FORMATS", "MAIN", "Table", "tables", "terminal", "write"]
+__all__ = [
+    "COLUMNS",
+    "EXTRA",
+    "FORMATS",
+    "MAIN",
+    "Table",
+    "tables",
+    "tables_of",
+    "terminal",
+    "write",
+]

@@ -29,6 +29,7 @@ class Cell:
     others: list[Run] = field(default_factory=list)
     mark: str = ""
     """What sets this row apart from the table's usual setting, as `key=value` texts."""
+    _values: dict[str, Value | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def head(self) -> Run:
@@ -56,7 +57,15 @@ class Cell:
         return promised and all(metrics.kept_everything(run.R) for run in self.counted)
 
     def value(self, key: str) -> Value | None:
-        """The column's value; None unless every counted seed has one."""
+        """The column's value; None unless every counted seed has one.
+
+        Computed once: by then the cell has all its runs.
+        """
+        if key not in self._values:
+            self._values[key] = self._compute(key)
+        return self._values[key]
+
+    def _compute(self, key: str) -> Value | None:
         numbers = [run.values[key] for run in self.counted]
         if not numbers or any(math.isnan(number) for number in numbers):
             return None

@@ -19,6 +19,7 @@ Facts: TypeAlias = dict[str, str]
 """What determines a run, as flat `name -> value` texts that can be compared and shown."""
 
 MB = 1e6
+_ENCODER = json.JSONEncoder(sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Run:
     capacity: list[list[float]] = field(default_factory=list)
     """Row k: the share of each layer (%) that tasks 1..k have claimed; empty if not recorded."""
     finished: str = ""
+    epochs: int = 0
+    """Of all tasks together."""
     values: dict[str, float] = field(default_factory=dict)
     fault: str = ""
     reference: str = ""
@@ -86,7 +89,7 @@ class Run:
 
 def canonical(value: Any) -> str:
     """One text for one JSON value, whatever the order of its keys."""
-    return json.dumps(value, sort_keys=True)
+    return _ENCODER.encode(value)
 
 
 def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
@@ -140,6 +143,7 @@ def _run(record: dict[str, Any]) -> Run:
         R=record["R"],
         capacity=_capacity(record),
         finished=str(record.get("finished") or ""),
+        epochs=len(curve) if isinstance(curve := record.get("curve"), list) else 0,
     )
     if run.status not in ("done", "partial", "failed"):
         raise ValueError(f"its status is {clean(run.status)!r}")

@@ -99,28 +99,36 @@ class Table:
 
 
 def tables(
-    records: Iterable[dict[str, Any]],
-    problems: Iterable[str] = (),
+    records: Iterable[dict[str, Any]], problems: Iterable[str] = (), **layout: Any
+) -> list[Table]:
+    """A table per benchmark; `layout` is what `tables_of` takes."""
+    runs, unusable = read(records)
+    return tables_of(runs, [*problems, *unusable], **layout)
+
+
+def tables_of(
+    runs: list[Run],
+    problems: list[str],
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
     note: str = "",
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Table]:
-    """A table per benchmark from all records that `keep` wants, benchmarks by name.
+    """A table per benchmark from all runs that `keep` wants, benchmarks by name.
 
     `problems` are the sentences about files that could not be read: a table says how many, so
     that nobody takes it for complete. Runs that are not kept still serve as references. `note` is a
     sentence that each caption begins with.
     """
-    runs, unusable = read(records)
-    skipped = len(list(problems)) + len(unusable)
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         if keep(run):
             by_benchmark.setdefault(run.benchmark, []).append(run)
     wanted = chosen(columns, vs_paper)
-    made = [_table(name, by_benchmark[name], wanted, skipped) for name in sorted(by_benchmark)]
+    made = [
+        _table(name, mine, wanted, len(problems)) for name, mine in sorted(by_benchmark.items())
+    ]
     return [replace(table, facts=[note, *table.facts]) for table in made] if note else made
 
 

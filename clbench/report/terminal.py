@@ -1,32 +1,21 @@
 """Tables for a terminal: aligned plain text, with the caption and the warnings below."""
 
 import textwrap
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from tabulate import tabulate
 
 from clbench.report.columns import MATRIX
-from clbench.report.runs import Run
-from clbench.report.table import Table, tables
+from clbench.report.table import Table
 from clbench.report.words import spread
 
 _WIDTH = 100
 _NAME = 50
 
 
-def terminal(
-    records: Iterable[dict[str, Any]],
-    problems: Iterable[str] = (),
-    *,
-    columns: tuple[str, ...] = (),
-    vs_paper: bool = False,
-    note: str = "",
-    keep: Callable[[Run], bool] = lambda run: True,
-) -> str:
-    """All tables as one text that ends in a newline; empty if there is no record."""
-    made = tables(records, problems, columns=columns, vs_paper=vs_paper, note=note, keep=keep)
-    return "\n".join(render(table) for table in made)
+def terminal(tables: Iterable[Table]) -> str:
+    """All tables as one text that ends in a newline; empty if there is none."""
+    return "\n".join(render(table) for table in tables)
 
 
 def render(table: Table) -> str:

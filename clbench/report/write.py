@@ -1,14 +1,13 @@
 """Tables into files: one per benchmark and format, and one page; replaced whole or not at all."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.report import latex, markdown, plain
 from clbench.report.escape import slug
-from clbench.report.runs import Run
-from clbench.report.table import Table, tables
+from clbench.report.table import Table
 from clbench.store import write_atomically
 
 TABLES = ("md", "tex", "csv", "json")
@@ -18,29 +17,23 @@ PAGE = "report.html"
 
 
 def write(
-    records: Iterable[dict[str, Any]],
-    problems: Iterable[str],
+    tables: list[Table],
     out_dir: Path,
     formats: Iterable[str] = TABLES,
     *,
-    columns: tuple[str, ...] = (),
-    vs_paper: bool = False,
-    note: str = "",
     standalone: bool = False,
-    keep: Callable[[Run], bool] = lambda run: True,
+    records: Iterable[dict[str, Any]] = (),
 ) -> list[Path]:
     """Write `table-<benchmark>.<format>` for all benchmarks and formats, and with `html` also one
-    page about all of them; the paths, in order."""
-    formats, records = list(formats), list(records)
+    page about all of them, with what the `records` say beyond the tables; the paths, in order."""
+    formats = list(formats)
     for name in formats:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
     paths = []
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        layout: dict[str, Any] = {"columns": columns, "vs_paper": vs_paper, "note": note}
-        made = tables(records, problems, keep=keep, **layout)
-        for table in made:
+        for table in tables:
             for name in formats:
                 if name not in TABLES:
                     continue
@@ -51,7 +44,7 @@ def write(
             from clbench.report import page
 
             path = out_dir / PAGE
-            write_atomically(path, page.render(made, records).encode())
+            write_atomically(path, page.render(tables, records).encode())
             paths.append(path)
     except OSError as error:
         raise UserError(

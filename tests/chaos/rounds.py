@@ -29,9 +29,12 @@ PATIENCE = 300
 class Grid:
     """The command, its folders, and the processes that it started."""
 
-    def __init__(self, folder: Path, *more: str) -> None:
+    def __init__(self, folder: Path, cluster: Any = None) -> None:
         self.out, self.cache = folder / "out", folder / "cache"
-        self.words = [sys.executable, "-m", "clbench", *GRID, "--workers", "2", *more]
+        self.words = [sys.executable, "-m", "clbench", *GRID, "--workers", "2"]
+        self.cluster = cluster
+        if cluster is not None:
+            self.words += ["--executor", "ray", "--ray-address", cluster.address]
         self.log = folder / "log"
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -122,6 +125,12 @@ def lose_the_cache(grid: Grid, dice: random.Random) -> None:
         dice.choice(files).unlink()
 
 
+def lose_a_node(grid: Grid, dice: random.Random) -> None:
+    nodes = sorted(grid.cluster.worker_nodes, key=lambda node: node.unique_id)
+    grid.cluster.remove_node(dice.choice(nodes), allow_graceful=False)
+    grid.cluster.add_node(num_cpus=1)
+
+
 def fill_the_disk(grid: Grid, dice: random.Random) -> None:
     """Needs an output folder on a file system of its own; see `tmpfs`."""
     filler = grid.out / "filler"
@@ -152,9 +161,35 @@ MISFORTUNES: dict[str, Callable[[Grid, random.Random], None]] = {
     "a flipped byte in the cache": flip_a_byte_of_the_cache,
     "a lost file of the data": lose_the_cache,
     "a full disk": fill_the_disk,
+    "a lost node of Ray": lose_a_node,
+    "kill -9 the driver of runs on Ray": kill_driver,
 }
+DRIVER_LIVES = (
+    "a second driver",
+    "kill -9 a worker",
+    "a lost file of the data",
+    "a lost node of Ray",
+)
 DESTRUCTIVE = ("half a checkpoint", "half a record")
 """Rounds that destroy what was kept of one run, which may then be learned again."""
+
+
+@contextlib.contextmanager
+def ray_cluster() -> Any:
+    """Two nodes with one core each, and a head; None without Ray."""
+    try:
+        from ray.cluster_utils import Cluster
+    except ImportError:
+        yield None
+        return
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=1)
+        yield cluster
+    finally:
+        cluster.shutdown()
 
 
 @contextlib.contextmanager
@@ -176,7 +211,10 @@ def play(name: str, folder: Path, expected: dict[str, Any], seed: int) -> dict[s
     """One round; an AssertionError if it cost more than it may. Says how far it had come."""
     dice = random.Random(seed)
     with contextlib.ExitStack() as stack:
-        grid = Grid(folder)
+        cluster = stack.enter_context(ray_cluster()) if "Ray" in name else None
+        if "Ray" in name and cluster is None:
+            return {"round": name, "skipped": "Ray is not installed"}
+        grid = Grid(folder, cluster)
         stack.callback(grid.end)
         if name == "a full disk" and not stack.enter_context(tmpfs(grid.out)):
             return {"round": name, "skipped": "a small file system cannot be mounted here"}
@@ -184,7 +222,7 @@ def play(name: str, folder: Path, expected: dict[str, Any], seed: int) -> dict[s
         _wait_until(lambda: driver.poll() is not None or grid.records(), dice.uniform(0, 3))
         kept = grid.records()
         MISFORTUNES[name](grid, dice)
-        if name not in ("a second driver", "kill -9 a worker", "a lost file of the data"):
+        if name not in DRIVER_LIVES:
             driver.wait(PATIENCE)
         grid.finish()
         for process in grid.started:

@@ -12,8 +12,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
-LONG = ("SIGTERM", "SIGHUP")
-"""Left to the long version: here SIGINT stands for the signals."""
+LONG = ("SIGTERM", "SIGHUP", "a lost node of Ray", "kill -9 the driver of runs on Ray")
+"""Left to the long version: here SIGINT stands for the signals, and test_ray.py loses a node."""
 
 
 @pytest.mark.parametrize("name", [name for name in MISFORTUNES if name not in LONG])

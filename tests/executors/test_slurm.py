@@ -163,7 +163,9 @@ def test_a_job_that_must_make_room_goes_on_when_it_is_its_turn_again(tmp_path: P
     call("scontrol", "update", f"JobId={job}", "StartTime=now")  # else it waits for two minutes
     code, said = end(driver)
     assert code == 0, said
-    assert len(list(out.glob("slurm/*_submission.sh"))) == 1, "the job itself went back into the queue"
+    assert len(list(out.glob("slurm/*_submission.sh"))) == 1, (
+        "the job itself went back into the queue"
+    )
     assert records(out)["finetune"]["seconds"]["train"][: len(kept)] == kept, (
         "no task was learned again"
     )

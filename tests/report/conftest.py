@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clbench.report import write
+from clbench.report import tables, write
 
 Record = dict[str, Any]
 Open = Callable[..., Any]
@@ -164,7 +164,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
 
     def go(records: list[Record], url: str = "", **options: Any) -> Any:
         if not url:
-            url = write(records, (), tmp_path / "page", ["html"])[-1].as_uri()
+            url = write(tables(records), tmp_path / "page", ["html"], records=records)[-1].as_uri()
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
         page = context.new_page()
         page.set_default_timeout(120_000)

@@ -112,7 +112,7 @@ def test_nothing_is_fetched(grid: list[Record]) -> None:
 
 
 def test_latex_and_csv_are_those_of_the_files(grid: list[Record], tmp_path: Path) -> None:
-    paths = write(grid, (), tmp_path, ["tex", "csv", "html"], columns=("fwt",))
+    paths = write(tables(grid, columns=("fwt",)), tmp_path, ["tex", "csv", "html"], records=grid)
     files = {path.name: path.read_text() for path in paths}
     (benchmark,) = content_of(files["report.html"])["benchmarks"]
     assert benchmark["latex"] == files["table-two-tasks.tex"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clbench.report import terminal
+from clbench.report import tables, terminal
 from clbench.report.diagnosis import branch_costs, shared_cost
 
 
@@ -38,6 +38,6 @@ def test_the_table_warns_of_an_idle_s_and_only_then(record):
     idle = diagnosed(entry(99, 98.9, 99), entry(98, 98, 97.9))["diagnostics"]
     alive = diagnosed(entry(99, 70, 80), entry(98, 90, 90))["diagnostics"]
     words = "S is idle: that nothing is forgotten is no evidence of factorisation"
-    assert words in " ".join(terminal([record("acl", diagnostics=idle)]).split())
-    assert words not in " ".join(terminal([record("acl", diagnostics=alive)]).split())
-    assert words not in " ".join(terminal([record("ewc")]).split())
+    assert words in " ".join(terminal(tables([record("acl", diagnostics=idle)])).split())
+    assert words not in " ".join(terminal(tables([record("acl", diagnostics=alive)])).split())
+    assert words not in " ".join(terminal(tables([record("ewc")])).split())

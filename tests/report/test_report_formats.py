@@ -53,7 +53,7 @@ Time: wall clock of a whole run.
 
 
 def test_terminal(few: list[Record]) -> None:
-    assert terminal(few) == TERMINAL
+    assert terminal(tables(few)) == TERMINAL
 
 
 def test_markdown(few: list[Record]) -> None:
@@ -143,7 +143,7 @@ def test_latex_falls_back_to_typed_names_where_two_methods_share_a_title(record:
 def test_data_notes_and_warnings_are_in_every_format(record: Make) -> None:
     note = {"mnist-5k": {"sha256": "e" * 64, "note": "subset: 2,000 of 18,724 images"}}
     records = [record("ewc", 0, data=note), record("ewc", 1, status="failed", data={}, R=[])]
-    texts = [text_of(records, name) for name in ("md", "tex", "json")] + [terminal(records)]
+    texts = [text_of(records, name) for name in ("md", "tex", "json")] + [terminal(tables(records))]
     for text in texts:
         words = " ".join(text.split())
         assert "mnist-5k (subset: 2,000 of 18,724 images)" in words
@@ -160,12 +160,12 @@ def test_the_same_records_give_the_same_bytes(grid: list[Record], record: Make) 
     grid += [record("ewc", seed, **short) for seed in (0, 1)]
     grid += [record("ewc", 3, status="failed", R=[], data={}), record("ewc", 4, status="partial")]
     grid += [record("ewc", 0, spec__method__version=v) for v in (1, 2)]
-    before = [text_of(grid, name) for name in TABLES] + [terminal(grid, columns=EXTRA)]
+    before = [text_of(grid, name) for name in TABLES] + [terminal(tables(grid, columns=EXTRA))]
     for seed in range(5):
         shuffled = [turned(one) for one in grid]
         random.Random(seed).shuffle(shuffled)
         after = [text_of(shuffled, name) for name in TABLES]
-        assert [*after, terminal(shuffled, columns=EXTRA)] == before
+        assert [*after, terminal(tables(shuffled, columns=EXTRA))] == before
 
 
 def test_latex_escaping() -> None:
@@ -183,7 +183,7 @@ def test_markdown_escaping() -> None:
 
 def test_control_characters_never_reach_a_terminal(record: Make) -> None:
     assert clean("a\x1b[31m\u202eb\nc\td\ud800") == "a[31mb c d"
-    text = terminal([record("ewc", labels__method="e\x1b]0;title\x07wc\r\n\u009b2J")])
+    text = terminal(tables([record("ewc", labels__method="e\x1b]0;title\x07wc\r\n\u009b2J")]))
     assert "e]0;titlewc 2J" in text
     assert not set(text) & set("\x1b\x07\r\u009b")
 
@@ -216,7 +216,7 @@ def test_labels_that_look_alike_get_different_files() -> None:
 
 
 def test_files_are_written_whole_and_only_those(few: list[Record], tmp_path: Path) -> None:
-    paths = write(few, [], tmp_path / "new" / "tables", ["md", "csv"])
+    paths = write(tables(few), tmp_path / "new" / "tables", ["md", "csv"])
     assert [path.name for path in paths] == ["table-two-tasks.md", "table-two-tasks.csv"]
     assert sorted(paths) == sorted((tmp_path / "new" / "tables").iterdir())
     assert paths[0].read_text(encoding="utf-8") == text_of(few, "md")
@@ -225,7 +225,7 @@ def test_files_are_written_whole_and_only_those(few: list[Record], tmp_path: Pat
 def test_a_folder_that_is_a_file_is_an_error_in_words(few: list[Record], tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(UserError, match=r"cannot be written to .*taken.*--to"):
-        write(few, [], tmp_path / "taken", ["md"])
+        write(tables(few), tmp_path / "taken", ["md"])
     assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -240,10 +240,9 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
     nasty["data"] = {NASTY: {"sha256": "f" * 64, "note": NASTY}}
     failed = record("agem", 1, status="failed", R=[], labels__method=f"agem[{NASTY}]", data={})
     endless["labels"]["benchmark"] = nasty["labels"]["benchmark"]
-    (alone,) = write(
-        [nasty, failed, endless], [], tmp_path, ["tex"], standalone=True, columns=EXTRA
-    )
-    fragment = write(few, [], tmp_path / "fragment", ["tex"])[0]
+    made = tables([nasty, failed, endless], columns=EXTRA)
+    (alone,) = write(made, tmp_path, ["tex"], standalone=True)
+    fragment = write(tables(few), tmp_path / "fragment", ["tex"])[0]
     paper = tmp_path / "paper.tex"
     paper.write_text(
         "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\\listoftables\n"
@@ -265,7 +264,7 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
 
 def test_a_very_long_name_leaves_the_numbers_in_sight(record) -> None:
     name = f"ewc[{','.join(f'parameter_{i}={i}' for i in range(12))}]"
-    text = terminal([record(name)])
+    text = terminal(tables([record(name)]))
     lines = text.splitlines()
     assert max(len(line) for line in lines) < 130
     assert name in "".join(line[:50].rstrip() for line in lines)

@@ -190,14 +190,14 @@ def test_other_streams_and_methods_have_no_published_row(record) -> None:
 
 def test_every_format_puts_them_beside(record) -> None:
     records = measured(record, "ewc", [95.0, 96.0]) + measured(record, "pnn", [99.0])
-    text = terminal(records, vs_paper=True)
+    text = terminal(tables(records, vs_paper=True))
     line = next(line for line in text.splitlines() if line.startswith("ewc"))
     assert "95.78 ± 0.35" in line
     assert "-4.20 ± 0.21" in line
     assert "matches (-0.28 pp, -0.8 sd)" in line
     assert MISSING in next(line for line in text.splitlines() if line.startswith("pnn"))
     assert "Ebrahimi et al., 2020" in text
-    assert "95.78" not in terminal(records)
+    assert "95.78" not in terminal(tables(records))
     [table] = tables(records, vs_paper=True)
     line = "| 95.78 ± 0.35 [a] | -4.20 ± 0.21 | 1.1 | matches (-0.28 pp, -0.8 sd) |"
     assert line in markdown.render(table)
@@ -228,7 +228,7 @@ def test_sources_and_contradictions_stand_below(record) -> None:
     assert "ACL: the text says" not in remarks  # of a row that is not shown
     assert tables(records)[0].remarks == []
     written = [render(table, form) for form in TABLE_FORMATS if form != "csv"]
-    for text in [terminal(records, vs_paper=True), *written]:
+    for text in [terminal(tables(records, vs_paper=True)), *written]:
         assert "the text gives 99.89 for joint training" in text.replace("\n", " ")
     assert remarks_of([]) == []
 

@@ -4,7 +4,9 @@
 raw JSON may be missing or of another type, and is then left out.
 """
 
+import json
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +18,7 @@ from clbench.report.columns import COLUMNS, MATRIX, PAPER
 from clbench.report.diagnosis import IDLE, idle_words, shared_cost
 from clbench.report.escape import clean, slug
 from clbench.report.paper import beside, remarks
-from clbench.report.runs import Run, canonical
+from clbench.report.runs import Run
 from clbench.report.table import Table, best
 from clbench.report.words import spread
 
@@ -29,10 +31,17 @@ def content(
     tables: list[Table], records: Iterable[dict[str, Any]], version: str = ""
 ) -> dict[str, Any]:
     """All that the page draws; `version` tells one state of the records from another."""
-    raw = {clean(str(record.get("id"))): record for record in records}
-    shown = {run.id for t in tables for cell in t.cells for run in [*cell.counted, *cell.others]}
-    epochs = sum(len(_list(record.get("curve"))) for id, record in raw.items() if id in shown)
+    runs = [run for t in tables for cell in t.cells for run in [*cell.counted, *cell.others]]
+    shown = {run.id: run for run in runs}
+    epochs = sum(run.epochs for run in shown.values())
     every = max(1, math.ceil(epochs / EPOCHS))
+    entries = {
+        name: _run(shown[name], record, every)
+        for record in records
+        if (name := clean(str(record.get("id")))) in shown
+    }
+    for name in shown.keys() - entries.keys():  # a file that is gone since
+        entries[name] = _run(shown[name], {}, every)
     pool = _Pool()
     notes = []
     if every > 1:
@@ -40,7 +49,7 @@ def content(
             f"This page holds {len(shown):,} runs with {epochs:,} epochs: training curves show "
             f"one epoch in {every} and the last of each task."
         )
-    benchmarks = [_benchmark(table, raw, pool, every) for table in tables]
+    benchmarks = [_benchmark(table, entries, pool) for table in tables]
     return {
         "schema": 1,
         "version": version,
@@ -64,17 +73,15 @@ class _Pool:
         self.values: list[Any] = []
         self._places: dict[str, int] = {}
 
-    def put(self, value: Any) -> int:
-        value = _plain(value)
-        place = self._places.setdefault(canonical(value), len(self.values))
+    def put(self, text: str) -> int:
+        """The place of a value, given as JSON."""
+        place = self._places.setdefault(text, len(self.values))
         if place == len(self.values):
-            self.values.append(value)
+            self.values.append(json.loads(text))
         return place
 
 
-def _benchmark(
-    table: Table, raw: dict[str, dict[str, Any]], pool: _Pool, every: int
-) -> dict[str, Any]:
+def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) -> dict[str, Any]:
     always = replace(table, columns=[]).warnings()
     of_column = {
         key: [w for w in replace(table, columns=[column]).warnings() if w not in always]
@@ -98,7 +105,7 @@ def _benchmark(
                 },
                 "best": [key for key in COLUMNS if (number, key) in bold],
                 "published": _published(table, cell),
-                "runs": [_run(run, raw.get(run.id, {}), pool, every) for run in runs],
+                "runs": [_pooled(entries[run.id], pool) for run in runs],
             }
         )
     return {
@@ -126,7 +133,11 @@ def _published(table: Table, cell: Cell) -> dict[str, Any] | None:
     return found | {"shown": {c.key: table.show(cell, c, " ± {}") for c in PAPER}}
 
 
-def _run(run: Run, record: dict[str, Any], pool: _Pool, every: int) -> dict[str, Any]:
+def _pooled(entry: dict[str, Any], pool: _Pool) -> dict[str, Any]:
+    return entry | {"facts": {name: pool.put(text) for name, text in entry["facts"].items()}}
+
+
+def _run(run: Run, record: dict[str, Any], every: int) -> dict[str, Any]:
     """One entry under a row: what was measured, and what it was made with and by."""
     spec, failure = _dict(record.get("spec")), _dict(record.get("failure"))
     seconds = _dict(record.get("seconds"))
@@ -154,7 +165,10 @@ def _run(run: Run, record: dict[str, Any], pool: _Pool, every: int) -> dict[str,
         "peak": _round(record.get("peak_memory"), 0),
         "started": _plain(record.get("started")),
         "finished": _plain(record.get("finished")),
-        "facts": {name: pool.put(value) for name, value in facts.items() if value},
+        # the same text in many runs is one object
+        "facts": {
+            name: sys.intern(json.dumps(_plain(value))) for name, value in facts.items() if value
+        },
         "failure": _plain(failure.get("traceback") or failure.get("error")),
     } | _diagnosis(record)
 

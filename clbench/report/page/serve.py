@@ -5,7 +5,7 @@ import os
 import socketserver
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from clbench.report.table import Table
 ADDRESS = "127.0.0.1"
 PORT = 8765
 _LOOPBACK = ("127.0.0.1", "localhost")
-Build = Callable[[], tuple[list[Table], list[dict[str, Any]]]]
+Build = Callable[[], tuple[list[Table], Iterable[dict[str, Any]]]]
 """Reads the records as they are now."""
 
 
