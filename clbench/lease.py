@@ -68,7 +68,7 @@ def hold(path: Path) -> Iterator[Lease | None]:
     finally:
         lease._over.set()
         heart.join()
-        with _guard(path), contextlib.suppress(OSError, Busy):
+        with contextlib.suppress(OSError, Busy), _guard(path):
             lease.check()
             path.unlink()
 

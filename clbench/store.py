@@ -101,7 +101,8 @@ class Store:
             except FileNotFoundError:  # replaced while we were reading
                 continue
             except ValueError as error:
-                problems.append(f"{path} is skipped: {error}")
+                shown = "".join(c if c.isprintable() else "?" for c in str(path))
+                problems.append(f"{shown} is skipped: {error}")
 
     def records(self) -> tuple[list[dict[str, Any]], list[str]]:
         """All of them, and the sentences."""
@@ -182,10 +183,12 @@ class Store:
             raise UserError(f"{folder / matches[0]}.json cannot be shown: {error}") from None
 
 
-# an escaped backslash, which must stay; else an escape or a code of a control character that is
-# neither tab nor newline
+# an escaped backslash or a pair of surrogates, which must stay; else half a pair, or an escape or a
+# code of a control character that is neither tab nor newline
 _CONTROL = re.compile(
-    rb"(\\\\)|\\u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f])|\\[bfr]|\x7f|\xc2[\x80-\x9f]", re.I
+    rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..|\\u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f])"
+    rb"|\\[bfr]|\x7f|\xc2[\x80-\x9f]",
+    re.I,
 )
 
 
@@ -219,6 +222,18 @@ def parse_record(path: Path) -> dict[str, Any]:
     labels = [record["labels"].get(key) for key in _LABELS]
     if type(record["spec"].get("seed")) is not int or any(type(la) is not str for la in labels):
         raise ValueError("it lacks labels or a seed.")
+    if record["status"] not in ("partial", "done", "failed"):
+        raise ValueError("its status is none that a run can have.")
+    failure = record.setdefault("failure", None)
+    if failure is not None and not (
+        isinstance(failure, dict)
+        and all(isinstance(failure.get(part), str) for part in ("error", "traceback"))
+    ):
+        raise ValueError("its failure is not of the right type.")
+    if type(record.get("peak_memory", 0)) is not int:
+        raise ValueError("its peak_memory is not of the right type.")
+    if not all(isinstance(used, dict) and "sha256" in used for used in record["data"].values()):
+        raise ValueError("its data sets have no checksums.")
     if record["id"] != path.stem:
         raise ValueError(f"it is the record of run {record['id']}, under another name.")
     return record

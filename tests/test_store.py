@@ -56,6 +56,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "renamed": (json.dumps(record("original")).encode(), "record of run original"),
     "lacking": (b'{"schema": 1, "id": "lacking"}', "lacks status, spec"),
     "typed": (json.dumps(record("typed", spec=None, R=3)).encode(), "its spec, R is not"),
+    "running": (json.dumps(record("running", status="running")).encode(), "its status is none"),
+    "broken": (json.dumps(record("broken", failure="boom")).encode(), "its failure is not"),
+    "unsummed": (json.dumps(record("unsummed", data={"a": "b"})).encode(), "no checksums"),
+    "greedy": (json.dumps(record("greedy", peak_memory="lots")).encode(), "its peak_memory is not"),
     "unlabelled": (json.dumps(record("unlabelled", labels={})).encode(), "labels or a seed"),
 }
 
@@ -235,3 +239,10 @@ def test_a_record_cannot_steer_the_terminal(store: Store) -> None:
         [read] = store.records()[0]
         assert read["labels"]["method"] == "red?[31m bell? c1? del? back? tab\t line\n"
         assert read["labels"]["protocol"] == spelled
+    made["labels"]["method"] = "half \ud83d, whole \U0001f600"
+    store.record_path("abc123").write_text(json.dumps(made))
+    assert store.records()[0][0]["labels"]["method"] == "half ?, whole \U0001f600"
+    (store.root / "records" / "\x1b]0;title\x07.json").write_text("{")
+    assert store.records()[1][0].endswith(
+        "records/?]0;title?.json is skipped: it is not whole JSON (cut off, or damaged)."
+    )

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -44,6 +45,13 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """It becomes a line of a script: nothing but a name may stand there."""
+    if value is not None and not re.fullmatch(r"[\w.,-]+", value, re.ASCII):
+        raise UserError(f"--partition {value!r} is not the name of a partition.")
+    return value
+
+
 _TRAINING = (
     click.option(
         "--workers",
@@ -67,10 +75,16 @@ _TRAINING = (
         help="Cores that SLURM or Ray gives a run.",
     ),
     click.option(
-        "--gpus-per-run", type=click.IntRange(min=0), default=0, show_default=True, help="GPUs."
+        "--gpus-per-run",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="GPUs that SLURM or Ray gives a run.",
     ),
     click.option(
-        "--memory-per-run", type=click.FloatRange(min=0, min_open=True), help="Memory, in GB."
+        "--memory-per-run",
+        type=click.FloatRange(min=0, min_open=True),
+        help="GB that a run gets; here, none is started beside others without it.",
     ),
     click.option(
         "--time-limit",
@@ -79,7 +93,7 @@ _TRAINING = (
         show_default=True,
         help="Minutes of a SLURM job; what is not done by then goes back into the queue.",
     ),
-    click.option("--partition", help="Partition of SLURM."),
+    click.option("--partition", callback=_partition, help="Partition of SLURM."),
     click.option("--ray-address", help="A Ray cluster; without it, one is started here."),
     click.option(
         "--threads",

@@ -53,6 +53,13 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
         plain = "".join(f"{s}," for s in setting) if isinstance(setting, list) else setting
         if flag in ("methods", "benchmarks"):
             refuse_files(str(plain), f"--config {value}", f"name it by --{flag}")
+        if flag == "ray-address":
+            why = "whoever runs a Ray cluster can run code here"
+            raise UserError(f"--config {value}: {why}: name it by --ray-address.")
+        if flag == "out" and (Path(str(plain)).is_absolute() or ".." in Path(str(plain)).parts):
+            raise UserError(
+                f"--config {value}: out = {plain!r} is not below this folder: name it by --out."
+            )
         defaults[names[flag]] = plain if isinstance(plain, bool) else str(plain)
     ctx.default_map = defaults
 
@@ -200,8 +207,11 @@ def _train(cells: list[Cell], old: list[Cell], training: Training) -> dict[str, 
     try:
         with progress:
             check_imports(cells)
+            store = Store(training.place.out)
             for cell in old:
-                Store(training.place.out).replace(cell.id)
+                with store.lease(cell.id) as mine:
+                    if mine:  # else another command has begun to train it anew
+                        store.replace(cell.id)
             engine.run_cells(cells, training.place, training.resources, progress.listen)
     except KeyboardInterrupt:
         again = ["clbench", *_without_rerun(sys.argv[1:])]

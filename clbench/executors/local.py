@@ -6,6 +6,7 @@ than there is; of several GPUs each run gets one. A worker that dies takes only 
 when this process dies, however it dies, its workers see the pipe close and stop.
 """
 
+import contextlib
 import multiprocessing as mp
 import os
 import signal
@@ -18,7 +19,7 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
-from clbench.executors.work import work
+from clbench.executors.work import Unheard, work
 from clbench.provenance import explain_import
 from clbench.registry import load
 from clbench.spec import Cell
@@ -40,12 +41,12 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     store = Store(place.out)
     waiting = list(cells)
     running: list[_Worker] = []
-    needs, gpus = _memory_needs(cells, store), _gpus()
+    needs, gpus = _memory_needs(cells, store, resources), _gpus()
     try:
         while waiting or running:
             while len(running) < resources.workers:
                 cell = next((c for c in waiting if not store.is_running(c.id)), None)
-                if cell is None or (running and needs[cell.id] > _free_memory()):
+                if cell is None or (running and needs[cell.id] > _free_memory(running, needs)):
                     break
                 waiting.remove(cell)
                 gpu = _free_gpu(gpus, running) if cell.spec.device == "cuda" else None
@@ -110,8 +111,11 @@ def _start(context: Any, cell: Cell, place: Place, gpu: str | None) -> _Worker:
     return _Worker(cell, process, ours, gpu)
 
 
-def _memory_needs(cells: list[Cell], store: Store) -> dict[str, int]:
-    """The most bytes that a run like each cell has ever taken; 0 if there was none."""
+def _memory_needs(cells: list[Cell], store: Store, resources: Resources) -> dict[str, int]:
+    """The bytes that the user says a run takes, or the most that one like it has ever taken; 0 if
+    there was none."""
+    if resources.memory_per_run:
+        return {cell.id: int(resources.memory_per_run * 1e9) for cell in cells}
     peaks: dict[tuple[str, str], int] = {}
     for record in store.each([]):
         key = (record["labels"]["benchmark"], record["labels"]["method"])
@@ -119,11 +123,17 @@ def _memory_needs(cells: list[Cell], store: Store) -> dict[str, int]:
     return {c.id: peaks.get((c.labels["benchmark"], c.labels["method"]), 0) for c in cells}
 
 
-def _free_memory() -> int:
-    """Bytes that a new process can have."""
+def _free_memory(running: list[_Worker], needs: dict[str, int]) -> int:
+    """Bytes that a new process can have beside those that are running, which may yet grow."""
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    free = int(psutil.virtual_memory().available)
+    for worker in running:
+        with contextlib.suppress(psutil.Error):
+            free -= max(
+                0, needs[worker.cell.id] - psutil.Process(worker.process.pid).memory_info().rss
+            )
+    return free
 
 
 def _gpus() -> list[str]:
@@ -177,8 +187,11 @@ def _work(cell: Cell, place: Place, pipe: Connection, gpu: str | None) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
-    pipe.send(work(cell, place, pipe.send))
-    pipe.close()
+    try:
+        pipe.send(work(cell, place, pipe.send))
+        pipe.close()
+    except (Unheard, OSError):  # the driver is gone
+        os._exit(1)
     os._exit(0)  # skips the tear-down of torch, which has nothing left to save
 
 

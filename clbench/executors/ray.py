@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from clbench import data
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
 from clbench.executors.work import work
+from clbench.lease import Busy
 from clbench.provenance import versions
 from clbench.spec import Cell
-from clbench.store import Place, Store, parse_record
+from clbench.store import Place, Store, parse_record, write_atomically
 
 POLL = 0.5
 """Seconds between two looks into the inbox."""
@@ -28,16 +30,22 @@ RETRIES = 20
 
 
 class Inbox:
-    """An actor beside the driver: what runs have sent, and the last state of each."""
+    """An actor beside the driver: what runs have sent, and the last state of those that go on."""
 
-    def __init__(self, states: dict[str, dict[str, bytes]]) -> None:
-        self.states = states
+    def __init__(self) -> None:
+        self.states: dict[str, dict[str, bytes]] = {}
         self.letters: list[tuple[str, dict[str, Any], dict[str, bytes]]] = []
 
     def send(self, run_id: str, event: dict[str, Any], state: dict[str, bytes]) -> None:
         if state:
             self.states[run_id] = state
         self.letters.append((run_id, event, state))
+
+    def begin(self, run_id: str, state: dict[str, bytes]) -> None:
+        self.states[run_id] = state
+
+    def end(self, run_id: str) -> None:
+        self.states.pop(run_id, None)
 
     def state(self, run_id: str) -> dict[str, bytes]:
         return self.states.get(run_id, {})
@@ -63,8 +71,7 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
     )
-    states = {cell.id: _state(store, cell.id) for cell in cells}
-    inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote(states)
+    inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote()
     task = ray.remote(_train).options(
         num_cpus=resources.cpus_per_run,
         num_gpus=resources.gpus_per_run,
@@ -74,6 +81,7 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
     sent = _send_data(ray, cells, place)
     waiting = list(cells)
     running: dict[Any, Cell] = {}
+    lost: set[str] = set()  # taken over by another driver, while this one was held up
     with contextlib.ExitStack() as leases:
         held: dict[str, contextlib.ExitStack] = {}
         while waiting or running:
@@ -81,23 +89,55 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
                 if len(running) >= resources.workers:
                     break
                 lease = leases.enter_context(contextlib.ExitStack())
-                if lease.enter_context(store.lease(cell.id)):
-                    waiting.remove(cell)
-                    held[cell.id] = lease
-                    running[task.remote(cell, place, inbox, sent, versions())] = cell
+                if not lease.enter_context(store.lease(cell.id)):
+                    continue
+                waiting.remove(cell)
+                if end := _found(store, cell, listen):
+                    listen(cell, end)
+                    lease.close()
+                    continue
+                held[cell.id] = lease
+                ray.get(inbox.begin.remote(cell.id, _state(store, cell.id)))
+                running[task.remote(cell, place, inbox, sent, versions())] = cell
+            if not running:  # what is left is being trained by another process
+                time.sleep(POLL)
             ended, _ = ray.wait([*running], timeout=POLL) if running else ([], [])
             for run_id, event, state in ray.get(inbox.empty.remote()):
-                _keep(store, run_id, state)
+                try:
+                    _keep(store, run_id, state)
+                except Busy:
+                    lost.add(run_id)
                 if event:
                     listen(by_id[run_id], event)
             for reference in ended:
                 cell = running.pop(reference)
-                listen(cell, _end(ray, reference))
+                end = _end(ray, reference)
+                if cell.id in lost:
+                    lost.remove(cell.id)
+                    waiting.append(cell)
+                else:
+                    listen(cell, end)
+                inbox.end.remote(cell.id)
                 held.pop(cell.id).close()
 
 
+def _found(store: Store, cell: Cell, listen: Listener) -> dict[str, Any] | None:
+    """The end of a cell that another driver has brought to it meanwhile."""
+    record = store.read(cell.id)
+    if record is None and (path := store.record_path(cell.id)).exists():
+        text = f"{path} is no record that can be read; it is kept as {store.set_aside(cell.id)}."
+        listen(cell, {"kind": "note", "text": text})
+    if record is None or record["status"] != "done":
+        return None
+    return {"kind": "end", "status": "done", "text": ""}
+
+
 def _train(
-    cell: Cell, place: Place, inbox: Any, sent: dict[str, list[Any]], expected: dict[str, str]
+    cell: Cell,
+    place: Place,
+    inbox: Any,
+    sent: dict[str, tuple[str, Any]],
+    expected: dict[str, str],
 ) -> dict[str, Any]:
     """On a node: train in a folder of its own, and send what is finished to the inbox."""
     import ray
@@ -118,19 +158,28 @@ def _train(
         return end
 
 
-def _datasets(ray: Any, cell: Cell, place: Place, sent: dict[str, list[Any]]) -> dict[str, Any]:
-    """The data sets of a cell: the node's own, or, if it lacks one, the driver's."""
-    names = cell.benchmark.meta.get("datasets", ())
-    try:
-        return {name: data.load(name, place.data_root, place.accept_data) for name in names}
-    except UserError:
-        return {name: ray.get(sent[name][0]) for name in names}
+def _datasets(
+    ray: Any, cell: Cell, place: Place, sent: dict[str, tuple[str, Any]]
+) -> dict[str, Any]:
+    """The data sets of a cell: the node's own if they are the driver's, else the driver's."""
+    found = {}
+    for name in cell.benchmark.meta.get("datasets", ()):
+        checksum, reference = sent[name]
+        with contextlib.suppress(UserError):
+            found[name] = data.load(name, place.data_root, place.accept_data)
+        if name not in found or found[name].sha256 != checksum:
+            found[name] = ray.get(reference)
+    return found
 
 
-def _send_data(ray: Any, cells: list[Cell], place: Place) -> dict[str, list[Any]]:
-    """The data sets in the object store; in lists, so that only nodes that lack them fetch them."""
-    names = dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ()))
-    return {name: [ray.put(data.load(name, place.data_root, place.accept_data))] for name in names}
+def _send_data(ray: Any, cells: list[Cell], place: Place) -> dict[str, tuple[str, Any]]:
+    """Checksums of the data sets, and where they are in the object store; nested, so that only
+    nodes that lack one fetch it."""
+    sent = {}
+    for name in dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ())):
+        ours = data.load(name, place.data_root, place.accept_data)
+        sent[name] = (ours.sha256, ray.put(ours))
+    return sent
 
 
 def _state(store: Store, run_id: str) -> dict[str, bytes]:
@@ -142,6 +191,8 @@ def _state(store: Store, run_id: str) -> dict[str, bytes]:
 def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
     """Put what was sent where a local run would have put it."""
     if "record" not in state:
+        if "checkpoint" in state:  # the record was damaged; the checkpoint has it too
+            write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
         return
     with tempfile.TemporaryDirectory() as folder:  # a record is checked before it is believed
         path = Path(folder) / f"{run_id}.json"

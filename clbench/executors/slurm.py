@@ -9,8 +9,11 @@ submitit puts it back into the queue, and it goes on at the last finished task.
 import contextlib
 import json
 import shutil
+import signal
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +26,39 @@ from clbench.store import Place, Store, write_atomically
 
 POLL = 2.0
 """Seconds between two looks at the queue."""
-NEVER = ("BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig", "PartitionNodeLimit")
+PATIENCE = 600.0
+"""Seconds that a controller may be silent once it has answered."""
+LONGEST_ARRAY = 1000
+"""Jobs in one array: SLURM's own limit is 1,001 unless it is raised."""
+WARNING = 60
+"""Seconds between the signal and the end of a job's time."""
+NEVER = (
+    "BadConstraints",
+    "InvalidAccount",
+    "InvalidQOS",
+    "PartitionConfig",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+)
 """Reasons for which a job waits in vain."""
 
 
 class Job:
     """What submitit runs on a node."""
 
-    def __init__(self, place: Place, expected: dict[str, str]) -> None:
-        self.place, self.expected = place, expected
+    def __init__(self, place: Place, expected: dict[str, str], time_limit: int) -> None:
+        self.place, self.expected, self.time_limit = place, expected, time_limit
+        self.started = 0.0
         self.done = -1
-        """Tasks that were finished when the job had to make room the last time."""
+        """Tasks that were finished when the job's time was over the last time."""
 
     def __call__(self, cell: Cell) -> None:
+        from submitit import JobEnvironment
+
+        self.started = time.monotonic()
+        _end_when_not_requeued()
+        # the driver may have died before it could write down whose job this is
+        _write(_ticket(self.place, cell), {"job": JobEnvironment().job_id})
         self._end(cell, work(cell, self.place, lambda event: None, self.expected))
 
     def checkpoint(self, cell: Cell) -> Any:
@@ -47,11 +70,12 @@ class Job:
 
         record = Store(self.place.out).read(cell.id)
         done = record["done"] if record is not None else 0
-        if done == self.done:
-            text = "twice no task was finished before the job's time was over; raise --time-limit"
-            self._end(cell, {"kind": "end", "status": "refused", "text": text})
-            return None
-        self.done = done
+        if time.monotonic() - self.started > 60 * self.time_limit - 1.5 * WARNING:
+            if done == self.done:
+                text = "no task was finished before the job's time was over; raise --time-limit"
+                self._end(cell, {"kind": "end", "status": "refused", "text": text})
+                return None
+            self.done = done
         return DelayedSubmission(self, cell)
 
     def _end(self, cell: Cell, end: dict[str, Any]) -> None:
@@ -59,39 +83,64 @@ class Job:
         _write(ticket, _read(ticket) | {"end": end})
 
 
+def _end_when_not_requeued() -> None:
+    """What submitit raises when a job does not go back into the queue ends the process: it comes
+    out of a signal, in the middle of a method, whose failure it is not."""
+    theirs = signal.getsignal(signal.SIGUSR2)
+
+    def ours(number: int, frame: Any) -> None:
+        try:
+            theirs(number, frame)  # type: ignore[operator, misc]
+        except Exception as error:
+            sys.exit(f"{type(error).__name__}: {error}")
+
+    if callable(theirs):
+        signal.signal(signal.SIGUSR2, ours)
+
+
 def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
-    (place.out / "slurm").mkdir(parents=True, exist_ok=True)
+    try:
+        (place.out / "slurm").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{place.out / 'slurm'} cannot be made: {error.strerror}.") from None
     store = Store(place.out)
     waiting = {cell.id: cell for cell in cells}
     known: dict[str, int] = {}
-    queue = _queue()
+    queue, heard = _queue(), time.monotonic()
     for cell in cells:  # of an earlier command, whose job is gone before its end
-        if not _is_queued(place, cell, queue) and not _is_done(store, cell):
+        if not _is_queued(place, cell, queue):
             _ticket(place, cell).unlink(missing_ok=True)
     try:
         while waiting:
-            queue = _queue()
-            new = [c for c in waiting.values() if not _is_queued(place, c, queue)]
-            for cell in list(new):
-                if end := _ended(place, store, cell):
-                    new.remove(cell)
-                    if end["status"] == "busy" and not store.is_running(cell.id):
-                        _ticket(place, cell).unlink(missing_ok=True)  # its holder is gone: again
-                    elif end["status"] != "busy":
-                        listen(cell, end)
-                        _ticket(place, cell).unlink(missing_ok=True)
-                        del waiting[cell.id]
-            if new:
-                _submit(new, place, resources)
+            try:
+                queue, heard = _queue(), time.monotonic()
+            except UserError:
+                if time.monotonic() - heard > PATIENCE:
+                    raise
+                time.sleep(POLL)
+                continue
+            idle = [c for c in waiting.values() if not _is_queued(place, c, queue)]
+            new = []
+            for cell in idle:
+                end = _ended(place, store, cell)
+                if end is None or (end["status"] == "busy" and not store.is_running(cell.id)):
+                    new.append(cell)
+                elif end["status"] != "busy":
+                    listen(cell, end)
+                    _ticket(place, cell).unlink(missing_ok=True)
+                    del waiting[cell.id]
+            free = resources.workers - (len(waiting) - len(new))
+            if new and free > 0:
+                _submit(new[:LONGEST_ARRAY], place, replace(resources, workers=free))
             for cell in list(waiting.values()):
                 _tell(cell, store, known, listen)
                 job = _read(_ticket(place, cell)).get("job", "")
                 if (reason := queue.get(job, "")) in NEVER:
                     _command("scancel", job)
                     why = f"SLURM can never start its job ({reason})"
-                    text = f"{why}: ask for less, or for another --partition"
+                    text = f"{why}: ask for less (--time-limit too), or for another --partition"
                     listen(cell, {"kind": "end", "status": "refused", "text": text})
                     del waiting[cell.id]
             if waiting:
@@ -99,7 +148,10 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     except KeyboardInterrupt:
         jobs = [job for c in waiting.values() if (job := _read(_ticket(place, c)).get("job"))]
         if jobs:
-            _command("scancel", *jobs)
+            with contextlib.suppress(UserError):  # those that have just ended are unknown to it
+                _command("scancel", *jobs)
+        for cell in waiting.values():
+            _ticket(place, cell).unlink(missing_ok=True)
         raise
 
 
@@ -116,7 +168,7 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
         "cpus_per_task": resources.cpus_per_run,
         "time": resources.time_limit,
         "array_parallelism": resources.workers,
-        "signal_delay_s": 60,
+        "signal_delay_s": WARNING,
         "stderr_to_stdout": True,
     }
     if resources.gpus_per_run:
@@ -127,32 +179,30 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
         options["partition"] = resources.partition
     executor.update_parameters(**options)
     try:
-        jobs = executor.map_array(Job(place, versions()), cells)
+        jobs = executor.map_array(Job(place, versions(), resources.time_limit), cells)
     except submitit.core.utils.FailedJobError as error:
         reason = " ".join(str(error).split()).partition("sbatch: error: ")[2] or str(error)
         raise UserError(f"SLURM does not take the jobs: {reason}") from None
     for cell, job in zip(cells, jobs, strict=True):
-        _write(_ticket(place, cell), {"job": job.job_id})
+        if _read(_ticket(place, cell)).get("job") != job.job_id:  # it may have begun, or ended
+            _write(_ticket(place, cell), {"job": job.job_id})
 
 
 def _ended(place: Place, store: Store, cell: Cell) -> dict[str, Any] | None:
-    """The end of a cell that was submitted and is not in the queue any more."""
+    """How a cell that is not in the queue has ended, if it was there."""
+    record = store.read(cell.id)
+    if record is not None and record["status"] != "partial":  # whichever driver submitted it
+        text = record["failure"]["error"] if record["failure"] else ""
+        return {"kind": "end", "status": record["status"], "text": text}
     ticket = _read(_ticket(place, cell))
     if "job" not in ticket:
         return None
     if "end" in ticket:
         end: dict[str, Any] = ticket["end"]
         return end
-    if _is_done(store, cell):
-        return {"kind": "end", "status": "done", "text": ""}
     log = place.out / "slurm" / f"{ticket['job']}_0_log.out"
     words = "its job left the queue before its end (cancelled, out of memory, or its node failed)"
     return {"kind": "end", "status": "died", "text": f"{words}; see {log}"}
-
-
-def _is_done(store: Store, cell: Cell) -> bool:
-    record = store.read(cell.id)
-    return record is not None and record["status"] == "done"
 
 
 def _tell(cell: Cell, store: Store, known: dict[str, int], listen: Listener) -> None:
@@ -205,4 +255,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    write_atomically(path, json.dumps(content).encode())
+    try:
+        write_atomically(path, json.dumps(content).encode())
+    except OSError as error:
+        raise UserError(f"{path.parent} cannot be written to: {error.strerror}.") from error

@@ -10,6 +10,11 @@ from clbench.provenance import explain_import, versions
 from clbench.spec import Cell
 from clbench.store import Place
 
+
+class Unheard(BaseException):
+    """Nobody listens any more; no failure of the method, so that it is not kept as one."""
+
+
 MUST_AGREE = ("clbench", "torch")
 """What must be of one version on the driver and on a node for results to be of one kind."""
 
@@ -23,8 +28,15 @@ def work(
 ) -> dict[str, Any]:
     """Train a cell; returns the event of its end, whatever becomes of it.
 
-    `expected` are the versions that the driver has.
+    `expected` are the versions that the driver has. Raises Unheard if `listen` fails.
     """
+
+    def tell(event: dict[str, Any]) -> None:
+        try:
+            listen(event)
+        except Exception as error:
+            raise Unheard from error
+
     if difference := _difference(expected or {}):
         return {"kind": "end", "status": "refused", "text": difference}
     try:
@@ -32,8 +44,8 @@ def work(
     except Exception as error:
         return {"kind": "end", "status": "refused", "text": explain_import(error)}
     try:
-        listen({"kind": "start"})
-        record = run(cell, place, listen, datasets)
+        tell({"kind": "start"})
+        record = run(cell, place, tell, datasets)
     except Busy:
         return {"kind": "end", "status": "busy", "text": "another process is training it"}
     except UserError as error:

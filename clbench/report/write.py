@@ -49,7 +49,7 @@ def write(
     except OSError as error:
         raise UserError(
             f"Tables cannot be written to {out_dir}: {error.strerror or error}. "
-            "Name another folder with --to."
+            "Mend that, or name another folder."
         ) from None
     return paths
 

@@ -255,6 +255,24 @@ def test_the_executor_has_a_table_of_its_own_in_a_config_file(
     assert "Unknown key in grid.toml: 'speed'" in clbench("run --config grid.toml").err
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('ray-address = "10.0.0.1:6379"', "name it by --ray-address"),
+        ('out = "/etc/elsewhere"', "not below this folder"),
+        ('out = "../elsewhere"', "not below this folder"),
+        ('partition = "main\\ntouch pwned\\n#"', "is not the name of a partition"),
+    ],
+)
+def test_a_strangers_config_file_runs_nothing_and_writes_nowhere_else(
+    here: Path, clbench: Callable[..., Any], line: str, words: str
+) -> None:
+    (here / "grid.toml").write_text(f"{line}\ndry-run = true\n")
+    result = clbench("run --config grid.toml")
+    assert result.code == 2
+    assert words in result.err
+
+
 def test_a_flag_beats_the_config_file_wherever_it_stands(
     here: Path, clbench: Callable[..., Any]
 ) -> None:

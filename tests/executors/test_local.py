@@ -16,7 +16,7 @@ from clbench.store import Store
 def test_a_run_that_would_not_fit_waits_for_the_others(
     cell: Callable[..., Any], place: Any, monkeypatch: pytest.MonkeyPatch, free: int, together: bool
 ) -> None:
-    monkeypatch.setattr(local, "_free_memory", lambda: free)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=free))
     first = cell(seed=0)
     Store(place.out).prepare()
     local.run_cells([first], place, Resources(1), lambda cell, event: None)
@@ -32,6 +32,18 @@ def test_a_run_that_would_not_fit_waits_for_the_others(
     assert sorted(told) == sorted(alone)
     if not together:
         assert told == alone
+
+
+def test_a_run_that_will_grow_has_its_memory_kept_for_it(cell: Callable[..., Any]) -> None:
+    first, second = cell(seed=0), cell(seed=1)
+    needs = local._memory_needs(
+        [first, second], Store(Path("none")), Resources(2, memory_per_run=900)
+    )
+    assert needs == {first.id: 900 * 10**9, second.id: 900 * 10**9}
+    worker: Any = SimpleNamespace(cell=first, process=SimpleNamespace(pid=os.getpid()))
+    alone = local._free_memory([], needs)
+    rest = alone - local._free_memory([worker], needs)
+    assert 880 * 10**9 < rest < 900 * 10**9, "what it asks for, less what it has already"
 
 
 def test_each_run_gets_the_gpu_with_the_fewest(

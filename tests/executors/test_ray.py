@@ -73,6 +73,37 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_numbers(
     assert Store(out).running() == []
 
 
+def test_what_another_driver_did_meanwhile_is_not_done_again(cluster: Any, tmp_path: Path) -> None:
+    from clbench.runner import run
+
+    cluster.add_node(num_cpus=1)
+    elsewhere, store = Place(tmp_path / "elsewhere", Path("no-data")), Store(tmp_path / "out")
+    store.prepare()
+    done, damaged = make_grid("finetune,ewc", "split-mnist-5k", [0], {"epochs": 1})
+    for cell in (done, damaged):
+        run(cell, elsewhere)
+    with store.lease(done.id) as held:
+        assert held
+        words = "run --methods finetune,ewc --epochs 1 --executor ray --ray-address"
+        record = Store(elsewhere.out).record_path(damaged.id).read_bytes()
+        store.record_path(damaged.id).write_bytes(record[:500])
+        driver = start(f"{words} {cluster.address}", store.root)
+        while driver.poll() is None and (store.read(damaged.id) or {}).get("status") != "done":
+            time.sleep(0.1)
+        for kind in ("record_path", "checkpoint_path"):
+            content = getattr(Store(elsewhere.out), kind)(done.id).read_bytes()
+            getattr(store, kind)(done.id).write_bytes(content)
+    _, problems = driver.communicate(timeout=300)
+    assert driver.returncode == 0, problems
+    assert store.read(done.id) == Store(elsewhere.out).read(done.id), "not trained a second time"
+    found, expected = store.read(damaged.id), Store(elsewhere.out).read(damaged.id)
+    assert found is not None
+    assert expected is not None
+    assert found["R"] == expected["R"]
+    assert len(list((store.root / "replaced").iterdir())) == 1
+    assert "is no record that can be read" in problems
+
+
 def test_what_no_node_has_is_refused_in_words(cluster: Any, tmp_path: Path) -> None:
     cluster.add_node(num_cpus=1)
     words = f"run --methods finetune --executor ray --ray-address {cluster.address}"
@@ -100,7 +131,11 @@ def test_a_node_without_the_data_gets_them_from_the_driver(cluster: Any, tmp_pat
     cell = replace(cell, benchmark=replace(cell.benchmark, meta=meta))
     ray.init(address=cluster.address, log_to_driver=False, ignore_reinit_error=True)
     given = load("mnist-5k", tmp_path, True)  # stands in for a set that the node does not have
-    sent = {"mnist": [ray.put(given)]}
-    found = _datasets(ray, cell, nowhere, sent)
-    assert found["mnist"].sha256 == given.sha256
+    sent = {"mnist": (given.sha256, ray.put(given))}
+    assert _datasets(ray, cell, nowhere, sent)["mnist"].sha256 == given.sha256
+    meta = meta | {"datasets": ("mnist-5k",)}
+    cell = replace(cell, benchmark=replace(cell.benchmark, meta=meta))
+    other = replace(given, sha256="0" * 64)
+    sent = {"mnist-5k": (other.sha256, ray.put(other))}
+    assert _datasets(ray, cell, nowhere, sent)["mnist-5k"].sha256 == other.sha256, "not the node's"
     ray.shutdown()
