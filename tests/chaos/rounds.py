@@ -17,11 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
+from clbench.data import load
 from clbench.store import Store
 
 GRID = ["run", "--methods", "finetune,ewc,er-res", "--epochs", "3", "--batch-size", "16"]
+GRID += ["--benchmarks", "split-mnist", "--accept-data"]
 PATIENCE = 300
 """Seconds after which a command that does not end is given up."""
 
@@ -30,7 +33,8 @@ class Grid:
     """The command, its folders, and the processes that it started."""
 
     def __init__(self, folder: Path, cluster: Any = None) -> None:
-        self.out, self.cache = folder / "out", folder / "cache"
+        self.out, self.cache, self.data = (folder / name for name in ("out", "cache", "data"))
+        write_mnist(self.data)
         self.words = [sys.executable, "-m", "clbench", *GRID, "--workers", "2"]
         self.cluster = cluster
         if cluster is not None:
@@ -42,7 +46,7 @@ class Grid:
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [*self.words, "--out", str(self.out)],
-                env=os.environ | {"CLBENCH_CACHE": str(self.cache)},
+                env=os.environ | {"CLBENCH_CACHE": str(self.cache), "CLBENCH_DATA": str(self.data)},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.started.append(process)
@@ -69,6 +73,18 @@ class Grid:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+def write_mnist(root: Path) -> None:
+    """The 5,000 embedded digits in the files that MNIST comes in."""
+    folder = root / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    for stem, part in {"train": "train", "t10k": "test"}.items():
+        given = load("mnist-5k", root, accept=False).parts[part]
+        arrays = {"images-idx3": given.images[:, 0], "labels-idx1": given.labels.astype(np.uint8)}
+        for name, array in arrays.items():
+            head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+            (folder / f"{stem}-{name}-ubyte").write_bytes(head + array.tobytes())
 
 
 def kill_driver(grid: Grid, dice: random.Random) -> None:
@@ -120,7 +136,18 @@ def flip_a_byte_of_the_cache(grid: Grid, dice: random.Random) -> None:
         path.write_bytes(content)
 
 
-def lose_the_cache(grid: Grid, dice: random.Random) -> None:
+def lose_a_file_of_the_data(grid: Grid, dice: random.Random) -> None:
+    kill_all(grid, dice)
+    path = dice.choice(sorted(p for p in grid.data.rglob("*") if p.is_file()))
+    content = path.read_bytes()
+    path.unlink()
+    assert grid.start().wait(PATIENCE) in (0, 2)
+    said = grid.log.read_text()
+    assert "Traceback" not in said, said
+    path.write_bytes(content)
+
+
+def lose_a_file_of_the_cache(grid: Grid, dice: random.Random) -> None:
     if files := sorted(p for p in grid.cache.rglob("*") if p.is_file()):
         dice.choice(files).unlink()
 
@@ -159,7 +186,8 @@ MISFORTUNES: dict[str, Callable[[Grid, random.Random], None]] = {
     "half a checkpoint": cut_checkpoint,
     "half a record": cut_record,
     "a flipped byte in the cache": flip_a_byte_of_the_cache,
-    "a lost file of the data": lose_the_cache,
+    "a lost file of the data": lose_a_file_of_the_data,
+    "a lost file of the cache": lose_a_file_of_the_cache,
     "a full disk": fill_the_disk,
     "a lost node of Ray": lose_a_node,
     "kill -9 the driver of runs on Ray": kill_driver,
@@ -167,7 +195,7 @@ MISFORTUNES: dict[str, Callable[[Grid, random.Random], None]] = {
 DRIVER_LIVES = (
     "a second driver",
     "kill -9 a worker",
-    "a lost file of the data",
+    "a lost file of the cache",
     "a lost node of Ray",
 )
 DESTRUCTIVE = ("half a checkpoint", "half a record")

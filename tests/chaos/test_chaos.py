@@ -12,7 +12,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
-LONG = ("SIGTERM", "SIGHUP", "a lost node of Ray", "kill -9 the driver of runs on Ray")
+LONG = (
+    "SIGTERM",
+    "SIGHUP",
+    "a lost file of the cache",
+    "a lost node of Ray",
+    "kill -9 the driver of runs on Ray",
+)
 """Left to the long version: here SIGINT stands for the signals, and test_ray.py loses a node."""
 
 
