@@ -28,6 +28,8 @@ POLL = 2.0
 """Seconds between two looks at the queue."""
 PATIENCE = 600.0
 """Seconds that a controller may be silent once it has answered."""
+GRACE = 30.0
+"""Seconds after a job has left the queue in which its end may yet be seen."""
 LONGEST_ARRAY = 1000
 """Jobs in one array: SLURM's own limit is 1,001 unless it is raised."""
 WARNING = 60
@@ -108,6 +110,7 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     store = Store(place.out)
     waiting = {cell.id: cell for cell in cells}
     known: dict[str, int] = {}
+    missed: dict[str, float] = {}
     queue, heard = _queue(), time.monotonic()
     for cell in cells:  # of an earlier command, whose job is gone before its end
         if not _is_queued(place, cell, queue):
@@ -127,6 +130,8 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
                 end = _ended(place, store, cell)
                 if end is None or (end["status"] == "busy" and not store.is_running(cell.id)):
                     new.append(cell)
+                elif end["status"] == "died" and not _is_late(missed, cell):
+                    continue
                 elif end["status"] != "busy":
                     listen(cell, end)
                     _ticket(place, cell).unlink(missing_ok=True)
@@ -138,7 +143,7 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
                 _tell(cell, store, known, listen)
                 job = _read(_ticket(place, cell)).get("job", "")
                 if (reason := queue.get(job, "")) in NEVER:
-                    _command("scancel", job)
+                    _cancel(job)
                     why = f"SLURM can never start its job ({reason})"
                     text = f"{why}: ask for less (--time-limit too), or for another --partition"
                     listen(cell, {"kind": "end", "status": "refused", "text": text})
@@ -147,12 +152,15 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
                 time.sleep(POLL)
     except KeyboardInterrupt:
         jobs = [job for c in waiting.values() if (job := _read(_ticket(place, c)).get("job"))]
-        if jobs:
-            with contextlib.suppress(UserError):  # those that have just ended are unknown to it
-                _command("scancel", *jobs)
+        _cancel(*jobs)
         for cell in waiting.values():
             _ticket(place, cell).unlink(missing_ok=True)
         raise
+
+
+def _is_late(missed: dict[str, float], cell: Cell) -> bool:
+    """Whether a job is gone for so long that its end would be seen on a slow file system too."""
+    return time.monotonic() - missed.setdefault(cell.id, time.monotonic()) > GRACE
 
 
 def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
@@ -226,6 +234,12 @@ def _queue() -> dict[str, str]:
 
 def _is_queued(place: Place, cell: Cell, queue: dict[str, str]) -> bool:
     return _read(_ticket(place, cell)).get("job") in queue
+
+
+def _cancel(*jobs: str) -> None:
+    if jobs:
+        with contextlib.suppress(UserError):  # one that has just ended is unknown to it
+            _command("scancel", *jobs)
 
 
 def _command(*words: str) -> str:

@@ -172,6 +172,27 @@ def test_a_job_that_must_make_room_goes_on_when_it_is_its_turn_again(tmp_path: P
     assert_as_alone(out, tmp_path / "alone", "finetune")
 
 
+def test_an_end_is_found_whichever_driver_submitted_the_job(
+    cell: Callable[..., Any], place: Place
+) -> None:
+    from clbench.executors.slurm import _ended, _ticket, _write
+    from clbench.runner import run
+
+    mine, store = cell(), Store(place.out)
+    (place.out / "slurm").mkdir(parents=True)
+    assert _ended(place, store, mine) is None, "never submitted"
+    _write(_ticket(place, mine), {"job": "7_0"})
+    gone = _ended(place, store, mine)
+    assert gone is not None
+    assert gone["status"] == "died"
+    assert "7_0" in gone["text"]
+    run(mine, place)
+    done = {"kind": "end", "status": "done", "text": ""}
+    assert _ended(place, store, mine) == done
+    _ticket(place, mine).unlink()  # by the other driver
+    assert _ended(place, store, mine) == done
+
+
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
     out = tmp_path / "out"
     driver = start("--methods finetune --epochs 40 --batch-size 8 --executor slurm", out)
