@@ -12,7 +12,7 @@ No label is used. Kept are Omega and theta*, so a step costs the same at every t
 Avalanche's own plugin is not used: it takes the absolute value of the mean gradient of a batch, in
 which samples of opposite signs cancel, with dropout on, and averages over tasks.
 
-Differs from the paper in: nothing.
+Differs from the paper in: nothing but `followable`, as in ewc.py.
 """
 
 from typing import Any

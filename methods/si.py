@@ -14,8 +14,9 @@ Avalanche's own plugin is not used: on a CPU it takes no copies of the weights, 
 and nothing is ever penalised; its gradients include the penalty's; and it caps Omega at 0.001.
 
 Differs from the paper in: an Omega below 0, which would drive its parameter away without bound, is
-set to 0. The shared schedule puts the weights of the best epoch back after a task, and the sum
-omega ends at that epoch too.
+set to 0; where a penalty is too steep for descent, each step goes to the anchor (`followable`). The
+shared schedule puts the weights of the best epoch back after a task, and the sum omega ends at that
+epoch too.
 """
 
 import math
@@ -31,6 +32,7 @@ from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
+from clbench.training.importance import followable
 
 
 class SIPlugin(SupervisedPlugin):
@@ -43,6 +45,7 @@ class SIPlugin(SupervisedPlugin):
         """Omega."""
         self.anchor: dict[str, Tensor] = {}
         """theta*; before the first task is over, where it started."""
+        self._weight: dict[str, Tensor] = {}  # Omega, as far as a step can follow it
         self._path: dict[str, Tensor] = {}  # omega of the task so far
         self._best: dict[str, Tensor] = {}  # omega at the end of its best epoch
         self._before: dict[str, tuple[Tensor, Tensor, Tensor]] = {}  # theta; it and g before a step
@@ -54,6 +57,12 @@ class SIPlugin(SupervisedPlugin):
         self._path = {name: torch.zeros_like(p) for name, p in parameters}
         self._best = {}
 
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self._weight = {
+            name: followable(importance, 2 * self.strength, strategy.optimizer)
+            for name, importance in self.importance.items()
+        }
+
     @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         self._before = {}
@@ -61,8 +70,8 @@ class SIPlugin(SupervisedPlugin):
             if p.grad is None:  # a past head, which still is at its anchor
                 continue
             self._before[name] = (p, p.detach().clone(), p.grad.clone())
-            if name in self.importance:
-                pull = (p - self.anchor[name]).mul_(self.importance[name]).mul_(2 * self.strength)
+            if name in self._weight:
+                pull = (p - self.anchor[name]).mul_(self._weight[name]).mul_(2 * self.strength)
                 p.grad += pull
 
     @torch.no_grad()

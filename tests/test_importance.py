@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from clbench.networks import MultiHead
 from clbench.networks.backbones import Backbone
 from clbench.training import importance
-from clbench.training.importance import empirical_fisher, mean_size
+from clbench.training.importance import empirical_fisher, followable, mean_size
 
 
 class Trunk(Backbone):
@@ -196,3 +196,27 @@ def test_absolute_gradients_of_another_loss_equal_a_loop_over_samples(
     for name in expected:
         torch.testing.assert_close(got[name], expected[name], rtol=1e-4, atol=1e-7)
     assert any(value.sum() > 0 for value in expected.values())
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_penalty_that_descent_cannot_follow_is_lowered_and_no_other(momentum: float) -> None:
+    """Strength 2, rate 0.1: descent follows weights up to 10 (1 + m)."""
+    d = torch.full((4,), 1.0, requires_grad=True)
+    optimizer = torch.optim.SGD([d], lr=0.1, momentum=momentum)
+    edge = 10 * (1 + momentum)
+    weight = torch.tensor([0.0, 0.99 * edge, 1.01 * edge, 1e9])
+    found = followable(weight, 2.0, optimizer)
+    assert found.tolist()[:2] == weight.tolist()[:2]
+    assert found.tolist()[2:] == [5.0, 5.0], "2 * 5 * 0.1 is one step to the centre"
+    sizes = {}
+    for name, used in {"given": weight, "lowered": found}.items():
+        d.data.fill_(1.0)
+        optimizer.state.clear()
+        for _ in range(2000):
+            d.grad = 2.0 * used * d.detach()
+            optimizer.step()
+        sizes[name] = d.detach().abs()
+    assert sizes["lowered"][0] == 1.0
+    assert bool((sizes["lowered"][1:] < 1e-3).all())
+    assert bool((sizes["given"][1] < 1e-3) & ~(sizes["given"][2:] < 1e3).any())
+    assert followable(weight, 0.0, optimizer) is weight

@@ -23,6 +23,20 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, labels) -> the summed loss."""
 
 
+def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer) -> Tensor:
+    """The weights of a quadratic penalty, lowered where descent could not follow it.
+
+    With a rate r and a momentum m, descent on strength/2 weight d^2 swings ever wider if
+    strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step to the
+    centre. All other weights stay as they are, to the bit.
+    """
+    if strength == 0:
+        return weight
+    group = optimizer.param_groups[0]
+    limit = 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
+    return torch.where(strength * weight > limit, 1 / (strength * group["lr"]), weight)
+
+
 def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
     """The diagonal Fisher of every parameter over batches `[x, y, task labels]`, true labels."""
 

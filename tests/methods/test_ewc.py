@@ -42,7 +42,8 @@ def test_the_penalty_is_that_of_all_past_tasks_summed(monkeypatch: pytest.Monkey
     explicit = torch.autograd.grad(7.0 / 2 * penalty, list(model.parameters()))
 
     model.zero_grad()
-    plugin.before_training_exp(strategy)
+    strategy.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    plugin.before_training_epoch(strategy)
     plugin.after_backward(strategy)
     assert model.bias.grad is None  # as of a past task's head, which a step does not move
     for p in model.parameters():

@@ -66,7 +66,7 @@ def test_importances_add_up_and_pull_to_the_last_weights(
         torch.testing.assert_close(plugin.weight[name], sums[name], rtol=1e-4, atol=1e-6)
         p.data += 0.1 * torch.randn_like(p)
         p.grad = torch.zeros_like(p)
-    plugin.before_training_exp(strategy)
+    plugin.before_training_epoch(strategy)
     plugin.after_backward(strategy)
     penalty = 3.0 * sum(
         (sums[name] * (p - anchor[name]).square()).sum() for name, p in model.named_parameters()
