@@ -168,7 +168,7 @@ def test_a_run_that_fails_leaves_the_figure_of_the_others(
     clbench: Callable[..., Any], tiny: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.toml"
-    broken = OWN.replace("finetune,ewc", "finetune,ewc[strength=1e30]")
+    broken = OWN.replace("finetune,ewc", "finetune,derpp[beta=1e30]")
     path.write_text('figure = "matrix"\n' + broken.replace("BENCHMARK", str(tiny)))
     result = clbench(
         "study", str(path), "--allow-files", "--budget", "small", "--out", str(tmp_path / "out")

@@ -224,7 +224,7 @@ def test_files_are_written_whole_and_only_those(few: list[Record], tmp_path: Pat
 
 def test_a_folder_that_is_a_file_is_an_error_in_words(few: list[Record], tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(UserError, match=r"cannot be written to .*taken.*--to"):
+    with pytest.raises(UserError, match=r"cannot be written to .*taken.*another folder"):
         write(tables(few), tmp_path / "taken", ["md"])
     assert (tmp_path / "taken").read_text() == "mine"
 
