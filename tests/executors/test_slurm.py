@@ -193,6 +193,21 @@ def test_an_end_is_found_whichever_driver_submitted_the_job(
     assert _ended(place, store, mine) == done
 
 
+def test_a_job_that_is_not_requeued_ends_without_a_failure_of_its_method() -> None:
+    from clbench.executors.slurm import _end_when_not_requeued
+
+    def refuse(number: int, frame: Any) -> None:
+        raise RuntimeError("not requeued")
+
+    before = signal.signal(signal.SIGUSR2, refuse)
+    try:
+        _end_when_not_requeued()
+        with pytest.raises(SystemExit, match="RuntimeError: not requeued"):
+            signal.raise_signal(signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
     out = tmp_path / "out"
     driver = start("--methods finetune --epochs 40 --batch-size 8 --executor slurm", out)

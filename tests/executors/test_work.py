@@ -1,9 +1,11 @@
-"""What a worker refuses to do."""
+"""What a worker does when it cannot do its work."""
 
 from collections.abc import Callable
 from typing import Any
 
-from clbench.executors.work import work
+import pytest
+
+from clbench.executors.work import Unheard, work
 from clbench.provenance import versions
 from clbench.store import Store
 
@@ -16,3 +18,17 @@ def test_a_node_with_other_versions_trains_nothing(cell: Callable[..., Any], pla
     assert f"has torch {ours['torch']} instead of 1.0; install the same versions" in end["text"]
     assert Store(place.out).records() == ([], [])
     assert work(cell(), place, lambda event: None, ours)["status"] == "done"
+
+
+def test_a_listener_that_is_gone_is_no_failure_of_the_method(
+    cell: Callable[..., Any], place: Any
+) -> None:
+    def gone(event: dict[str, Any]) -> None:
+        if event["kind"] == "task":
+            raise BrokenPipeError
+
+    with pytest.raises(Unheard):
+        work(cell(), place, gone)
+    [record] = Store(place.out).records()[0]
+    assert (record["status"], record["done"]) == ("partial", 1)
+    assert work(cell(), place, lambda event: None)["status"] == "done"
