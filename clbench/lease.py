@@ -68,7 +68,7 @@ def hold(path: Path) -> Iterator[Lease | None]:
     finally:
         lease._over.set()
         heart.join()
-        with contextlib.suppress(OSError, Busy), _guard(path):
+        with contextlib.suppress(OSError, Busy), guard(path.parent):
             lease.check()
             path.unlink()
 
@@ -94,7 +94,7 @@ def _take(lease: Lease) -> bool:
         with contextlib.suppress(FileExistsError):
             os.link(mine, path)
             return True
-        with _guard(path):  # of two that find the holder gone, one takes the lease
+        with guard(path.parent):  # of two that find the holder gone, one takes the lease
             if is_held(path, now=mine.stat().st_mtime):
                 return False
             os.replace(mine, path)
@@ -106,10 +106,10 @@ def _take(lease: Lease) -> bool:
 
 
 @contextlib.contextmanager
-def _guard(path: Path) -> Iterator[None]:
-    """One process at a time changes leases, where the file system has locks; where it has none,
-    `Lease.check` tells two that took the same lease apart."""
-    with (path.parent / ".guard").open("a") as file:
+def guard(folder: Path) -> Iterator[None]:
+    """One process at a time changes what is in a folder, where the file system has locks; where it
+    has none, `Lease.check` tells two that took the same lease apart."""
+    with (folder / ".guard").open("a") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

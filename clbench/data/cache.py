@@ -19,7 +19,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +28,7 @@ import numpy as np
 
 from clbench.data.source import Decoded, Inspection, Reader, Source
 from clbench.errors import UserError
+from clbench.lease import guard
 
 FORMAT = 1
 """Part of every key: raised when readers decode or divide differently."""
@@ -128,19 +129,15 @@ class Cache:
         return _open(target, sha256, verify=False)
 
     def _install(self, temporary: Path, target: Path, sha256: str) -> None:
-        try:
-            os.rename(temporary, target)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        try:
-            _open(target, sha256, verify=False)  # another process was faster: its entry is as good
-        except (Damaged, FileNotFoundError):
-            old = _fresh(self.folder)
-            os.rename(target, old)
-            os.rename(temporary, target)
-            shutil.rmtree(old, ignore_errors=True)
+        with guard(self.folder):
+            try:
+                _open(target, sha256, verify=False)  # another process was faster
+            except (Damaged, FileNotFoundError, NotADirectoryError):
+                old = _fresh(self.folder)
+                with suppress(FileNotFoundError):
+                    os.rename(target, old)
+                os.rename(temporary, target)
+                shutil.rmtree(old, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Remove what killed processes left behind."""
