@@ -52,10 +52,7 @@ def run(
         existing = store.read(cell.id)
         if existing is not None and existing["status"] == "done":
             return existing
-        if existing is None and (path := store.record_path(cell.id)).exists():
-            text = (
-                f"{path} is no record that can be read; it is kept as {store.set_aside(cell.id)}."
-            )
+        if text := store.clear_damaged(cell.id):
             listen({"kind": "note", "text": text})
         _set_up_torch(cell)
         if datasets is None:

@@ -145,6 +145,13 @@ class Store:
         os.replace(self.record_path(run_id), target)
         return target
 
+    def clear_damaged(self, run_id: str) -> str:
+        """Set aside what is in the place of a run's record and is none; a sentence if there was."""
+        path = self.record_path(run_id)
+        if not path.exists() or self.read(run_id) is not None:
+            return ""
+        return f"{path} is no record that can be read; it is kept as {self.set_aside(run_id)}."
+
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
         """Hold the run's lease; yields False if another process has it."""

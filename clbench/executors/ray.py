@@ -17,7 +17,7 @@ from typing import Any
 from clbench import data
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
-from clbench.executors.work import work
+from clbench.executors.work import end_of, work
 from clbench.lease import Busy
 from clbench.provenance import versions
 from clbench.spec import Cell
@@ -92,8 +92,11 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
                 if not lease.enter_context(store.lease(cell.id)):
                     continue
                 waiting.remove(cell)
-                if end := _found(store, cell, listen):
-                    listen(cell, end)
+                if text := store.clear_damaged(cell.id):
+                    listen(cell, {"kind": "note", "text": text})
+                record = store.read(cell.id)
+                if record is not None and record["status"] == "done":  # by another driver meanwhile
+                    listen(cell, end_of(record))
                     lease.close()
                     continue
                 held[cell.id] = lease
@@ -119,17 +122,6 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
                     listen(cell, end)
                 inbox.end.remote(cell.id)
                 held.pop(cell.id).close()
-
-
-def _found(store: Store, cell: Cell, listen: Listener) -> dict[str, Any] | None:
-    """The end of a cell that another driver has brought to it meanwhile."""
-    record = store.read(cell.id)
-    if record is None and (path := store.record_path(cell.id)).exists():
-        text = f"{path} is no record that can be read; it is kept as {store.set_aside(cell.id)}."
-        listen(cell, {"kind": "note", "text": text})
-    if record is None or record["status"] != "done":
-        return None
-    return {"kind": "end", "status": "done", "text": ""}
 
 
 def _train(

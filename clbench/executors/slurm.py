@@ -19,7 +19,7 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
-from clbench.executors.work import work
+from clbench.executors.work import end_of, work
 from clbench.provenance import versions
 from clbench.spec import Cell
 from clbench.store import Place, Store, write_atomically
@@ -112,7 +112,7 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
     known: dict[str, int] = {}
     missed: dict[str, float] = {}
     queue, heard = _queue(), time.monotonic()
-    for cell in cells:  # of an earlier command, whose job is gone before its end
+    for cell in cells:  # of an earlier command, whose job is gone
         if not _is_queued(place, cell, queue):
             _ticket(place, cell).unlink(missing_ok=True)
     try:
@@ -200,8 +200,7 @@ def _ended(place: Place, store: Store, cell: Cell) -> dict[str, Any] | None:
     """How a cell that is not in the queue has ended, if it was there."""
     record = store.read(cell.id)
     if record is not None and record["status"] != "partial":  # whichever driver submitted it
-        text = record["failure"]["error"] if record["failure"] else ""
-        return {"kind": "end", "status": record["status"], "text": text}
+        return end_of(record)
     ticket = _read(_ticket(place, cell))
     if "job" not in ticket:
         return None

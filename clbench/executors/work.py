@@ -50,6 +50,11 @@ def work(
         return {"kind": "end", "status": "busy", "text": "another process is training it"}
     except UserError as error:
         return {"kind": "end", "status": "refused", "text": str(error)}
+    return end_of(record)
+
+
+def end_of(record: dict[str, Any]) -> dict[str, Any]:
+    """The event of a run's end, as its record has it."""
     text = record["failure"]["error"] if record["failure"] else ""
     return {"kind": "end", "status": record["status"], "text": text}
 

@@ -30,11 +30,9 @@ def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer
     strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step to the
     centre. All other weights stay as they are, to the bit.
     """
-    if strength == 0:
-        return weight
     group = optimizer.param_groups[0]
-    limit = 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
-    return torch.where(strength * weight > limit, 1 / (strength * group["lr"]), weight)
+    steep = strength * weight > 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
+    return weight.masked_fill(steep, 1 / (strength * group["lr"])) if steep.any() else weight
 
 
 def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:

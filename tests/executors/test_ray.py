@@ -88,7 +88,9 @@ def test_what_another_driver_did_meanwhile_is_not_done_again(cluster: Any, tmp_p
         record = Store(elsewhere.out).record_path(damaged.id).read_bytes()
         store.record_path(damaged.id).write_bytes(record[:500])
         driver = start(f"{words} {cluster.address}", store.root)
+        deadline = time.monotonic() + 300
         while driver.poll() is None and (store.read(damaged.id) or {}).get("status") != "done":
+            assert time.monotonic() < deadline
             time.sleep(0.1)
         for kind in ("record_path", "checkpoint_path"):
             content = getattr(Store(elsewhere.out), kind)(done.id).read_bytes()
