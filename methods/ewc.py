@@ -58,8 +58,9 @@ class EWCPlugin(SupervisedPlugin):
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         data = batches(strategy.experience.dataset, 256)
+        parameters = dict(strategy.model.named_parameters())
         for name, fisher in empirical_fisher(strategy.model, data).items():
-            theta = dict(strategy.model.named_parameters())[name].detach()
+            theta = parameters[name].detach()
             old = self.weight.get(name, torch.zeros_like(fisher))
             total = old + fisher
             # where total is 0 nothing is penalised and the centre does not matter

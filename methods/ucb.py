@@ -83,10 +83,14 @@ class UCBPlugin(BayesPlugin):
 
     @torch.no_grad()
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """The mean sigma of each layer of the trunk."""
+        """Of each layer of the trunk, the mean sigma, and how far sigmas differ: their standard
+        deviation as a part of it. Where they are all alike, nothing is guided by uncertainty."""
         layers = strategy.model.bayes_layers().items()
-        trunk = [layer for name, layer in layers if name.startswith("trunk.")]
-        return {"mean_sigma": [float(F.softplus(layer.weight_rho).mean()) for layer in trunk]}
+        sigmas = [F.softplus(m.weight_rho) for name, m in layers if name.startswith("trunk.")]
+        return {
+            "mean_sigma": [float(sigma.mean()) for sigma in sigmas],
+            "sigma_spread": [float(sigma.std() / sigma.mean()) for sigma in sigmas],
+        }
 
     def state_dict(self) -> dict[str, Any]:
         return {"tasks": list(self.tasks)}
@@ -117,10 +121,10 @@ class UCB(Method):
     sigma2: PositiveFloat = 0.3
     """sigma of the prior's second Gaussian; much smaller ones need many samples, see above"""
 
-    tuned = {  # in the AlexNet, with its wider layers, 0.1 would make the first outputs huge
-        "split-cifar100": {"mu_std": None},
-        "split-miniimagenet": {"mu_std": None},
-        "five-datasets": {"mu_std": None},
+    tuned = {  # in the AlexNet, with its wider layers, means and sigmas of an MLP are far too large
+        "split-cifar100": {"mu_std": None, "rho": -6.0},
+        "split-miniimagenet": {"mu_std": None, "rho": -6.0},
+        "five-datasets": {"mu_std": None, "rho": -6.0},
     }
 
     def build(self, stream: Stream) -> Strategy:

@@ -100,10 +100,10 @@ class VCL(Method):
 
     tuned = {
         "permuted-mnist": {"adam_rate": 0.01},
-        # in the AlexNet, with its wider layers, 0.1 would make the first outputs huge
-        "split-cifar100": {"mu_std": None},
-        "split-miniimagenet": {"mu_std": None},
-        "five-datasets": {"mu_std": None},
+        # in the AlexNet, with its wider layers, means and sigmas of an MLP are far too large
+        "split-cifar100": {"mu_std": None, "rho": -5.0},
+        "split-miniimagenet": {"mu_std": None, "rho": -5.0},
+        "five-datasets": {"mu_std": None, "rho": -5.0},
     }
 
     def build(self, stream: Stream) -> Strategy:

@@ -157,9 +157,9 @@ class VCLC(VCL):
 
     tuned = {
         "permuted-mnist": {"coreset": 200, "adam_rate": 0.01},  # 200 as in the paper
-        "split-cifar100": {"mu_std": None},  # as in vcl
-        "split-miniimagenet": {"mu_std": None},
-        "five-datasets": {"mu_std": None},
+        "split-cifar100": {"mu_std": None, "rho": -5.0},  # as in vcl
+        "split-miniimagenet": {"mu_std": None, "rho": -5.0},
+        "five-datasets": {"mu_std": None, "rho": -5.0},
     }
 
     def build(self, stream: Stream) -> Strategy:
