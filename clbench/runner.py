@@ -22,6 +22,7 @@ import torch
 from clbench import data
 from clbench.errors import UserError
 from clbench.lease import Busy
+from clbench.networks.dropout import Dropout
 from clbench.provenance import provenance
 from clbench.registry import load
 from clbench.seeding import seed_everything
@@ -54,7 +55,7 @@ def run(
             return existing
         if text := store.clear_damaged(cell.id):
             listen({"kind": "note", "text": text})
-        _set_up_torch(cell)
+        set_up_torch(cell)
         if datasets is None:
             datasets = {
                 name: data.load(name, place.data_root, place.accept_data)
@@ -99,6 +100,10 @@ def build(cell: Cell, stream: Stream) -> Strategy:
         raise UserError(f"{cell.labels['method']} cannot run on {stream.name}: {reason}")
     seed_everything(stream.seed, "init")
     strategy: Strategy = method.build(stream)
+    if cell.spec.protocol.torch_dropout:
+        for module in strategy.model.modules():
+            if isinstance(module, Dropout):
+                module.fast = False
     if cell.spec.protocol.compile:
         _compile(strategy.model)
     return strategy
@@ -113,7 +118,8 @@ def _compile(module: torch.nn.Module) -> None:
             _compile(part)
 
 
-def _set_up_torch(cell: Cell) -> None:
+def set_up_torch(cell: Cell) -> None:
+    """Threads, determinism and the allocator, for the whole process."""
     try:
         torch.empty(0, device=cell.spec.device)
     except Exception as error:
@@ -134,9 +140,11 @@ def _learn_all(
     cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
 ) -> None:
     tasks = record["tasks"]
+    before = saving = 0.0
     if not record["R0"]:
+        started = time.perf_counter()
         record["R0"] = [strategy.accuracy(i) for i in range(tasks)]
-    saving = 0.0
+        before = time.perf_counter() - started
     for k in range(record["done"], tasks):
 
         def on_epoch(epoch: dict[str, float], k: int = k) -> None:
@@ -152,19 +160,22 @@ def _learn_all(
         row: list[float | None] = [None] * tasks
         if curve is not None:
             row[: k + 2] = [strategy.accuracy(i) for i in range(min(k + 2, tasks))]
-        ended = time.perf_counter()
+        last = k + 1 == tasks
+        valid = [strategy.valid_accuracy(i) for i in range(tasks)] if last else None
         # what JSON cannot hold (a NaN, a tensor) fails here, before the record is touched
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
+        tests = before + time.perf_counter() - learned
+        before = 0.0
         memory = json.loads(json.dumps(strategy.memory().as_dict(), allow_nan=False))
         record["R"].append(row)
         record["curve"] += [{"task": k + 1, **epoch} for epoch in curve or ()]
         record["diagnostics"].append(diagnostics)
         record["memory"] = memory
         record["seconds"]["train"].append(learned - started)
-        record["seconds"]["eval"].append(ended - learned)
+        record["seconds"]["eval"].append(tests)
         record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
         parts["rest of training"] = max(0.0, learned - started - sum(parts.values()))
-        parts |= {"tests": ended - learned, "saving": saving}
+        parts |= {"tests": tests, "saving": saving}
         spent = record["seconds"].setdefault("parts", {})
         record["seconds"]["parts"] = {
             part: spent.get(part, 0.0) + parts.get(part, 0.0) for part in {**spent, **parts}
@@ -172,9 +183,8 @@ def _learn_all(
         record["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         record["done"] = k + 1
         record["finished"] = _now()
-        if k + 1 == tasks:
-            record["status"] = "done"
-            record["valid"] = [strategy.valid_accuracy(i) for i in range(tasks)]
+        if last:
+            record["status"], record["valid"] = "done", valid
         started = time.perf_counter()
         _keep(strategy, record, store)
         saving = time.perf_counter() - started  # goes into the next record

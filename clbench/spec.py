@@ -49,6 +49,8 @@ class Protocol:
     """the network computes in bfloat16 where torch holds that to be safe"""
     compile: bool = False
     """the network goes through torch.compile"""
+    torch_dropout: bool = False
+    """masks of dropout are torch's own, which a CPU draws slowly"""
 
 
 PROTOCOL_FIELDS: dict[str, Field] = fields_of(Path(__file__), "Protocol")

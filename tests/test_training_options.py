@@ -1,10 +1,11 @@
-"""`--autocast`, `--compile` and batches on a device: what is off by default."""
+"""`--autocast`, `--compile`, `--torch-dropout` and batches on a device: what is off by default."""
 
 import pytest
 import torch
 
 from clbench.loader import TensorLoader
 from clbench.networks import MLP
+from clbench.networks.dropout import Dropout
 from clbench.registry import declarations
 from clbench.runner import build, run
 from clbench.runner import make_stream as stream_of
@@ -68,3 +69,17 @@ def test_batches_are_sliced_where_the_network_is(make_stream):
     loader = TensorLoader([split], 16, device="meta")  # a device without numbers
     assert {batch[0].device.type for batch in loader} == {"meta"}
     assert next(iter(TensorLoader([split], 16)))[0].device.type == "cpu"
+
+
+def test_masks_are_torchs_own_on_demand(cell):
+    def dropped(own):
+        made = cell("hat", epochs=1, torch_dropout=own)
+        modules = build(made, stream_of(made, {})).model.modules()
+        layer = next(m for m in modules if isinstance(m, Dropout))
+        torch.manual_seed(0)
+        return layer(torch.ones(1000)), layer.p
+
+    out, p = dropped(True)
+    torch.manual_seed(0)
+    assert torch.equal(out, torch.nn.functional.dropout(torch.ones(1000), p))
+    assert not torch.equal(dropped(False)[0], out)

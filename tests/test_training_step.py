@@ -72,6 +72,15 @@ def test_the_parts_of_a_step_add_up(make_stream: Callable[..., Stream]) -> None:
     assert min(parts.values()) > 0
 
 
+def test_what_a_plugin_does_between_epochs_and_after_a_task_is_its_own_time(
+    make_stream: Callable[..., Stream],
+) -> None:
+    for event in ("before_training_epoch", "after_training_epoch", "after_training_exp"):
+        kind = type(event, (SupervisedPlugin,), {event: lambda self, strategy, **kwargs: None})
+        strategy = learned(Strategy, make_stream(epochs=2), kind())
+        assert strategy.spent[f"plugin {event}"] > 0
+
+
 def test_a_record_keeps_them_and_run_shows_them(
     cell: Callable[..., Any], place: Any, clbench: Callable[..., Any]
 ) -> None:
@@ -82,10 +91,14 @@ def test_a_record_keeps_them_and_run_shows_them(
     assert tuple(parts) == PARTS
     inside = sum(s for part, s in parts.items() if part != "saving")
     assert abs(inside - record["seconds"]["total"]) < 1e-6
-    head, _, line = profile([record]).splitlines()
+    head, _, line, _, title, plugins = profile([record]).splitlines()
     assert "plugins %" in head
     shares = [float(word) for word in line.split()[-len(PARTS) :]]
     assert abs(sum(shares) - 100) < 0.1 * len(PARTS)
     assert shares[PARTS.index("plugins")] > 0
+    assert title == "plugins, %:"
+    costs = dict(note.split(" ") for note in plugins.partition(": ")[2].split(", "))
+    assert {"EWCPlugin", "PlateauSchedule"} <= set(costs)
+    assert abs(sum(map(float, costs.values())) - shares[PARTS.index("plugins")]) < 0.3
     del record["seconds"]["parts"]
     assert len(profile([record]).splitlines()) == 2  # a record from before: no line

@@ -4,7 +4,8 @@ Torch draws Bernoulli masks one by one from a serial generator, which takes up t
 step of the AlexNet-like networks. Here each forward pass takes one seed from torch's global
 generator (so runs stay seeded and resumable) and draws the whole mask as 16-bit words from numpy's
 SFC64. A unit is dropped with chance p rounded to a multiple of 2^-16, and kept ones are scaled by
-that very chance, so the expectation is exact. Other devices use torch's own dropout.
+that very chance, so the expectation is exact. Other devices use torch's own dropout, and so does
+everyone under the protocol's `torch_dropout`.
 """
 
 from typing import Any
@@ -36,6 +37,8 @@ class Dropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
+        self.fast = True
+        """Whether masks are drawn here, not by torch."""
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -43,9 +46,9 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu":
-            return F.dropout(x, self.p)
         drop = round(self.p * _STEPS)
+        if not self.fast or drop == _STEPS or x.device.type != "cpu":
+            return F.dropout(x, self.p)
         out: Tensor = _Masked.apply(x, keep_mask(x.shape, drop), _STEPS / (_STEPS - drop))
         return out
 

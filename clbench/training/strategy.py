@@ -149,7 +149,9 @@ class Strategy(SupervisedTemplate):
         k = self.experience.current_experience
         shuffle = generator(self.stream.seed, "batches", k)
         splits = [self.stream.tasks[i].train for i in self.training_tasks()]
+        started = time.perf_counter()
         self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle, self.device)
+        self.spent["data"] += time.perf_counter() - started
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         assert self.experience is not None
@@ -207,6 +209,23 @@ class Strategy(SupervisedTemplate):
             call("after_update")
             call("after_training_iteration")
 
+    def _before_training_epoch(self, **kwargs: Any) -> None:
+        self._call("before_training_epoch", **kwargs)
+
+    def _after_training_epoch(self, **kwargs: Any) -> None:
+        self._call("after_training_epoch", **kwargs)
+
+    def _after_training_exp(self, **kwargs: Any) -> None:
+        self._call("after_training_exp", **kwargs)
+
+    def _call(self, event: str, **kwargs: Any) -> None:
+        """Tell the plugins of an event between epochs or after a task, and keep their times."""
+        for part, hook in self._hooks(event):
+            started, validation = time.perf_counter(), self.spent["validation"]
+            hook(self, **kwargs)
+            taken = time.perf_counter() - started
+            self.spent[part] += taken - (self.spent["validation"] - validation)
+
     def _hooks(self, event: str) -> list[tuple[str, Callable[..., None]]]:
         """What plugins have to say to an event, with what its time counts as; what they only
         inherit is empty."""
@@ -249,4 +268,6 @@ class Strategy(SupervisedTemplate):
         taken = {id(parameter) for group in own for parameter in group["params"]}
         rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
         groups = [{"params": rest}, *own]
-        return torch.optim.SGD(groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay)
+        return torch.optim.SGD(
+            groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True
+        )

@@ -113,6 +113,19 @@ def test_means_sigmas_and_the_head_of_every_task_train(
     assert strategy.diagnostics()["mean_sigma"] == pytest.approx([0.05, 0.05], abs=0.02)
 
 
+def test_the_spread_of_sigma_tells_whether_weights_differ(
+    make_stream: Callable[..., Stream],
+) -> None:
+    strategy: Any = UCB().build(make_stream())
+    assert strategy.diagnostics()["sigma_spread"] == pytest.approx([0.0, 0.0], abs=1e-6)
+    layer = next(iter(strategy.model.bayes_layers().values()))
+    sigma = torch.ones_like(layer.weight_rho)
+    sigma.flatten()[: sigma.numel() // 2] = 3.0  # mean 2, standard deviation 1
+    layer.weight_rho.data = sigma.expm1().log()
+    assert strategy.diagnostics()["mean_sigma"][0] == pytest.approx(2.0)
+    assert strategy.diagnostics()["sigma_spread"][0] == pytest.approx(0.5, rel=0.1)
+
+
 def test_a_head_that_comes_back_moves_by_its_sigma(make_stream: Callable[..., Stream]) -> None:
     plugin = UCBPlugin()
     net = BayesNet(MLP((4,), width=3), [2, 2], rho=-2.0)

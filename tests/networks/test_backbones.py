@@ -59,3 +59,4 @@ def test_dropout_is_seeded_and_off_in_evaluation():
     assert torch.equal(layer(x), first)
     assert not torch.equal(first, second)
     assert torch.equal(layer.eval()(x), x)
+    assert torch.equal(Dropout(1.0)(x), torch.zeros(64))

@@ -1,7 +1,8 @@
 """How fast clbench is beside bare PyTorch and stock Avalanche: `python tests/speed`.
 
 Every contender of a case trains the same network on the same data with the same batches a step;
-they take turns, and the medians of their turns are compared. Needs MNIST and CIFAR100 in
+they take turns, and the medians of their turns are compared: in seconds, but for the cases that
+say MB. Needs MNIST and CIFAR100 in
 $CLBENCH_DATA. Nothing here is part of the test suite.
 """
 
@@ -17,6 +18,8 @@ import torch
 from commands import COMMANDS
 from contenders import Case
 from tabulate import tabulate
+
+from clbench.runner import set_up_torch
 
 CASES = {
     "finetune-mlp": ("finetune", "split-mnist", {"limit": 0.90, "stock": 5.0}),
@@ -36,10 +39,11 @@ CASES = {
 def measure(name: str, threads: int, repeats: int, root: Path) -> list[dict[str, Any]]:
     """One row per contender that clbench is compared with."""
     method, benchmark, goals = CASES[name]
+    case = Case(method, benchmark, root)
+    set_up_torch(case.cell)
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    torch.set_flush_denormal(True)
-    contenders = Case(method, benchmark, root).contenders()
+    contenders = case.contenders()
     for timed in contenders.values():
         timed()  # warm up
     seconds: dict[str, list[float]] = {key: [] for key in contenders}
@@ -96,7 +100,7 @@ def main() -> None:
         ]
         for row in rows
     ]
-    head = ["case", "threads", "beside", "clbench s", "theirs s", "times as fast", "goal"]
+    head = ["case", "threads", "beside", "clbench", "theirs", "times as fast", "goal"]
     print(tabulate(table, head, disable_numparse=True))
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

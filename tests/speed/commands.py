@@ -111,14 +111,24 @@ def evaluation(repeats: int, root: Path) -> list[dict[str, Any]]:
 
 
 def tasks(repeats: int, root: Path) -> list[dict[str, Any]]:
-    """What the last of forty tasks cost beside the fifth to the tenth; 6,400 samples a task."""
-    from contenders import task_seconds
+    """What the last ten of forty tasks cost beside the last five of ten; 6,400 samples a task.
+
+    And the MB that ten tasks more add: to thirty beside to ten.
+    """
+    from contenders import task_costs
 
     rows = []
     for method in ALL_TASKS.split(","):
-        seconds = task_seconds(method, "permuted-mnist[tasks=40]", 6400, root)
-        late, early = statistics.median(seconds[30:]), statistics.median(seconds[4:10])
+        short, long = (
+            task_costs(method, f"permuted-mnist[tasks={n}]", 6400, root) for n in (10, 40)
+        )
+        late, early = (
+            statistics.median(seconds for seconds, _ in part) for part in (long[30:], short[5:])
+        )
         rows.append(_row(f"a task of 40, {method}", "a task of 10", late, early, 1 / 1.1))
+        grown = [(long[k + 10][1] - long[k][1]) / 1e6 for k in (9, 29)]
+        if grown[0]:
+            rows.append(_row(f"MB of 10 tasks more, {method}", "the same, early", *grown[::-1], 1))
     return rows
 
 

@@ -17,10 +17,11 @@ from avalanche.models import MultiHeadClassifier, MultiTaskModule
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.supervised import Naive
 from torch import Tensor, nn
+from torchvision.transforms import Compose, Normalize, ToTensor
 
 from clbench import data
 from clbench.grid import make_grid
-from clbench.runner import build, make_stream
+from clbench.runner import build, make_stream, set_up_torch
 from clbench.stream import Stream
 
 Timed = Callable[[], float]
@@ -114,12 +115,16 @@ class Case:
         """Avalanche's own benchmark, loader, multi-head model and strategy, from disk."""
         warnings.filterwarnings("ignore")
         make = SplitMNIST if self.benchmark.startswith("split-mnist") else SplitCIFAR100
+        inputs = self.stream.tasks[0].train
         stream = make(
             n_experiences=len(self.stream), return_task_id=True, dataset_root=self.root, seed=0,
             class_ids_from_zero_in_each_exp=True,
+            # its own for CIFAR100 crops and flips too, which nobody else here does
+            train_transform=Compose([ToTensor(), Normalize(inputs.mean, inputs.std)]),
         )  # fmt: skip
         trunk = copy.deepcopy(build(self.cell, self.stream).model.trunk)
-        model, watch = _StockNet(_torch_dropout(trunk), trunk.features), Stopwatch()
+        torchs = _replaced(_torch_dropout(trunk), "MaxPool2d", lambda _: nn.MaxPool2d(2))
+        model, watch = _StockNet(torchs, trunk.features), Stopwatch()
         strategy = Naive(
             model=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=self.stream.protocol.lr),
@@ -139,22 +144,23 @@ class Case:
         return timed
 
 
-def task_seconds(method: str, benchmark: str, samples: int, root: Path) -> list[float]:
-    """The seconds of one epoch on each task, of which only so many samples are learned."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
+def task_costs(method: str, benchmark: str, samples: int, root: Path) -> list[tuple[float, int]]:
+    """The seconds of one epoch on each task, of which only so many samples are learned, and the
+    bytes that the method holds after it."""
     case = Case(method, benchmark, root)
+    set_up_torch(case.cell)
     for task in case.stream.tasks:
-        few = replace(
-            task.train, rows=task.train.rows[:samples], labels=task.train.labels[:samples]
-        )
-        object.__setattr__(task, "train", few)
-    strategy, seconds = build(case.cell, case.stream), []
+        for name, count in (("train", samples), ("valid", samples // 5)):
+            split = getattr(task, name)
+            few = replace(split, rows=split.rows[:count], labels=split.labels[:count])
+            object.__setattr__(task, name, few)
+    strategy, costs = build(case.cell, case.stream), []
     for k in range(len(case.stream)):
         started = time.perf_counter()
         strategy.learn(k)
-        seconds.append(time.perf_counter() - started)
-    return seconds
+        seconds = time.perf_counter() - started
+        costs.append((seconds, sum(strategy.memory().as_dict().values())))
+    return costs
 
 
 class _StockNet(MultiTaskModule):
@@ -169,17 +175,17 @@ class _StockNet(MultiTaskModule):
         return out
 
 
-def _replaced(net: nn.Module, make: Callable[[float], nn.Module]) -> nn.Module:
+def _replaced(net: nn.Module, kind: str, make: Callable[[Any], nn.Module]) -> nn.Module:
     for module in list(net.modules()):
         for name, child in list(module.named_children()):
-            if "Dropout" in type(child).__name__:
-                setattr(module, name, make(child.p))
+            if kind in type(child).__name__:
+                setattr(module, name, make(child))
     return net
 
 
 def _torch_dropout(net: nn.Module) -> nn.Module:
-    return _replaced(net, nn.Dropout)
+    return _replaced(net, "Dropout", lambda layer: nn.Dropout(layer.p))
 
 
 def _no_dropout(net: nn.Module) -> nn.Module:
-    return _replaced(net, lambda p: nn.Identity())
+    return _replaced(net, "Dropout", lambda _: nn.Identity())

@@ -37,7 +37,8 @@ def finetune(net: nn.Module, now: Data, size: int, lr: float, momentum: float = 
 def ewc(net: nn.Module, now: Data, size: int, lr: float, strength: float) -> Epoch:
     optimizer = torch.optim.SGD(net.parameters(), lr=lr)
     x, y = now
-    anchors = [(p, p.detach().clone(), torch.rand_like(p) * 1e-6) for p in net.parameters()]
+    used = [*net.trunk.parameters(), *net.heads[K].parameters()]
+    anchors = [(p, p.detach().clone(), torch.rand_like(p) * 1e-6) for p in used]
 
     def epoch() -> None:
         for rows in _batches(now, size):
@@ -45,8 +46,7 @@ def ewc(net: nn.Module, now: Data, size: int, lr: float, strength: float) -> Epo
             F.cross_entropy(net(x[rows], K), y[rows]).backward()
             with torch.no_grad():
                 for p, centre, weight in anchors:
-                    pull = (p - centre).mul_(weight).mul_(strength)
-                    p.grad = pull if p.grad is None else p.grad.add_(pull)
+                    p.grad += (p - centre).mul_(weight).mul_(strength)
             optimizer.step()
 
     return epoch
