@@ -18,8 +18,9 @@ mu / (sigma2^2 N), and steps of SGD diverge where lr / (sigma2^2 N) is above 2, 
 some thousands (the released code cannot notice, having no gradient there). A head that is learned
 for the first time, having nothing to keep, learns at the full rate. The loss is that of the mean
 sample, so that the learning rate means what it means for other methods; rho starts as a constant;
-prior and entropy are over the trunk and the current head. It does not follow the released code,
-where sigma is never updated, the prior has no gradient and heads of later tasks stay random.
+prior and entropy are over the trunk and the current head; the shared schedule chooses the epoch by
+the validation CE. It does not follow the released code, where sigma is never updated, the prior has
+no gradient and heads of later tasks stay random.
 """
 
 import math
@@ -109,7 +110,7 @@ class UCB(Method):
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
 
     samples: PositiveInt = 1
-    """draws of the weights in a training step"""
+    """draws of the weights in a training step; a convolution makes one for all"""
     rho: float = -3.0
     """initial rho of every weight; sigma = log(1 + exp(rho))"""
     mu_std: PositiveFloat | None = 0.1

@@ -88,7 +88,7 @@ class VCL(Method):
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
 
     samples: PositiveInt = 1
-    """draws of the weights in a training step"""
+    """draws of the weights in a training step; a convolution makes one for all"""
     test_samples: NonNegativeInt = 10
     """draws of the weights in a test, their probabilities averaged; 0: the means predict"""
     rho: float = -3.0

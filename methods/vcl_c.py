@@ -8,8 +8,10 @@ the rest. To test task i, a copy of the network is fitted to the coreset of task
 
 and thrown away after the test, so that what is learned next never sees the coresets.
 
-Differs from the paper in: what `vcl` lists; the first centre is the first sample in the task's
-(shuffled) order; the fit to a coreset takes a fixed number of full-batch steps.
+Differs from the paper in: what `vcl` lists; a test is fitted to its own task's coreset, where the
+paper takes those of all tasks (its code, where there are many heads, does as is done here); the
+first centre is the first sample in the task's (shuffled) order; the fit to a coreset takes a fixed
+number of full-batch steps.
 """
 
 import copy

@@ -33,7 +33,8 @@ class BayesPlugin(SupervisedPlugin):
         self.n = len(strategy.experience.dataset)
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        if self.samples > 1:  # the mean over repeated rows is that over draws
+        # the mean over repeated rows is that over draws (of outputs; a convolution draws weights)
+        if self.samples > 1:
             strategy.mbatch = [
                 part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch
             ]
