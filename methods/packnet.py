@@ -13,8 +13,8 @@ most. Weights that were given back start again from 0, as in the paper.
 Differs from the paper in: by default tasks get equal shares of the weights, where the paper gives
 back 50 % or 75 % each time, of which nothing is left after twenty tasks; the network is not
 pretrained, and is trained again at the full learning rate. The second phase comes on top of the
-protocol's epochs. With a share of 5 % early tasks learn slowly: what is left of an untrained network
-passes on little of a signal.
+protocol's epochs. With a share of 5 % early tasks learn slowly: what is left of an untrained
+network passes on little of a signal.
 """
 
 from typing import Any
