@@ -39,7 +39,8 @@ class TensorLoader:
         fits = numbers <= FLOATS
         self.x = torch.cat([s.inputs() for s in splits]).to(device) if fits else None
         self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
-        self.t = torch.cat([torch.full_like(s.labels, s.task) for s in splits])
+        tasks = [torch.tensor(s.task).expand(len(s)) for s in splits]
+        self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, seen many times
         self.batch_size = batch_size
         self.shuffle = shuffle
 
@@ -52,9 +53,10 @@ class TensorLoader:
             order = torch.arange(n)
         else:
             order = torch.randperm(n, generator=self.shuffle)
-        for rows in order.split(self.batch_size):
-            x = self.x[rows] if self.x is not None else self._inputs(rows)
-            yield [x, self.y[rows], self.t[rows]]
+        for rows in order.split(self.batch_size):  # index_select is faster than x[rows]
+            x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
+            t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
+            yield [x, self.y.index_select(0, rows), t]
 
     def _inputs(self, rows: Tensor) -> Tensor:
         """Network inputs of rows of all splits together, made for this batch."""

@@ -47,11 +47,11 @@ def slope(batch: int, batches: int, smax: float) -> float:
     return 1 / smax + (smax - 1 / smax) * batch / (batches - 1)
 
 
-def regulariser(gates: list[Tensor], claimed: list[Tensor]) -> Tensor:
-    """R: the share of what past tasks left free that the gates open."""
-    used = sum(((a * (1 - c)).sum() for a, c in zip(gates, claimed, strict=True)), torch.zeros(()))
-    free = sum(float((1 - c).sum()) for c in claimed)
-    return used / max(free, 1e-12)  # nothing is free: used is 0 too
+def regulariser(gates: list[Tensor], unclaimed: list[Tensor], units: float) -> Tensor:
+    """R: the share of what past tasks left free, 1 - c and in sum so many units, that the gates
+    open."""
+    used = sum(((a * u).sum() for a, u in zip(gates, unclaimed, strict=True)), torch.zeros(()))
+    return used / max(units, 1e-12)  # nothing is free: used is 0 too
 
 
 def compensation(e: Tensor, s: float, smax: float) -> Tensor:
@@ -66,10 +66,19 @@ class HATPlugin(SupervisedPlugin):
     def __init__(self, strength: float = 0.75) -> None:
         super().__init__()
         self.strength = strength
-        self.claimed: list[Tensor] = []
-        """c: per layer, the elementwise maximum of the gates of past tasks."""
+        self.claimed = []
         self.k = 0
         self._free: list[tuple[Tensor, Tensor]] = []  # per layer, factors of weight and bias
+
+    @property
+    def claimed(self) -> list[Tensor]:
+        """c: per layer, the elementwise maximum of the gates of past tasks."""
+        return self._claimed
+
+    @claimed.setter
+    def claimed(self, claimed: list[Tensor]) -> None:
+        self._claimed, unclaimed = claimed, [1 - c for c in claimed]
+        self._unclaimed = (unclaimed, sum(float(u.sum()) for u in unclaimed))
 
     def parameter_groups(self, model: HATNet) -> list[dict[str, Any]]:
         """Embeddings learn by plain SGD."""
@@ -91,7 +100,7 @@ class HATPlugin(SupervisedPlugin):
         strategy.loss = strategy.loss + self._penalty(strategy)
 
     def _penalty(self, strategy: Any) -> Tensor:
-        return self.strength * regulariser(strategy.model.gates(self.k), self.claimed)
+        return self.strength * regulariser(strategy.model.gates(self.k), *self._unclaimed)
 
     @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:

@@ -39,7 +39,7 @@ class Buffer:
     def draw(self, n: int) -> tuple[Tensor, ...]:
         """All columns of up to n different samples, at random."""
         rows = torch.randperm(len(self))[:n]
-        return tuple(column[rows] for column in self.columns.values())
+        return tuple(column.index_select(0, rows) for column in self.columns.values())
 
     def memory(self) -> Memory:
         labels = ("y", "t")

@@ -64,12 +64,12 @@ def test_the_slope_rises_from_one_over_smax_to_smax_in_each_epoch(
 
 def test_the_regulariser_by_hand() -> None:
     gates = [torch.tensor([1.0, 0.5]), torch.tensor([0.25, 0.0, 1.0])]
-    nothing = [torch.zeros(2), torch.zeros(3)]
-    assert float(regulariser(gates, nothing)) == pytest.approx(2.75 / 5)
-    claimed = [torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.0, 0.0])]
+    all_free = [torch.ones(2), torch.ones(3)]
+    assert float(regulariser(gates, all_free, 5.0)) == pytest.approx(2.75 / 5)
+    some = [torch.tensor([0.0, 1.0]), torch.tensor([0.5, 1.0, 1.0])]
     # 0 + 0.5 + 0.125 + 0 + 1 over 0 + 1 + 0.5 + 1 + 1
-    assert float(regulariser(gates, claimed)) == pytest.approx(1.625 / 3.5)
-    assert float(regulariser(gates, [torch.ones(2), torch.ones(3)])) == 0.0
+    assert float(regulariser(gates, some, 3.5)) == pytest.approx(1.625 / 3.5)
+    assert float(regulariser(gates, [torch.zeros(2), torch.zeros(3)], 0.0)) == 0.0
 
 
 def test_the_compensation_by_hand() -> None:

@@ -67,6 +67,23 @@ def measure(name: str, threads: int, repeats: int, root: Path) -> list[dict[str,
     ]
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    cells = [
+        [
+            row["case"],
+            row["threads"],
+            row["beside"],
+            f"{row['clbench_seconds']:.3f}",
+            f"{row['seconds']:.3f}",
+            f"{row['times_as_fast']:.2f}",
+            "" if row["goal"] is None else f"{row['goal']:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ["case", "threads", "beside", "clbench", "theirs", "times as fast", "goal"]
+    return tabulate(cells, head, disable_numparse=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     known = [*CASES, *COMMANDS]
@@ -85,25 +102,14 @@ def main() -> None:
         for threads in counts:
             print(f"{name}, {threads} threads ...", file=sys.stderr, flush=True)
             if name in CASES:
-                rows += measure(name, threads, args.repeats, root)
+                new = measure(name, threads, args.repeats, root)
             else:
-                rows += COMMANDS[name](args.repeats, root)
-    table = [
-        [
-            row["case"],
-            row["threads"],
-            row["beside"],
-            f"{row['clbench_seconds']:.3f}",
-            f"{row['seconds']:.3f}",
-            f"{row['times_as_fast']:.2f}",
-            "" if row["goal"] is None else f"{row['goal']:.2f}",
-        ]
-        for row in rows
-    ]
-    head = ["case", "threads", "beside", "clbench", "theirs", "times as fast", "goal"]
-    print(tabulate(table, head, disable_numparse=True))
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                new = COMMANDS[name](args.repeats, root)
+            print(table(new), file=sys.stderr, flush=True)
+            rows += new
+            if args.json:
+                args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print(table(rows))
 
 
 if __name__ == "__main__":

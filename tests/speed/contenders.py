@@ -114,25 +114,26 @@ class Case:
     def stock(self) -> Timed:
         """Avalanche's own benchmark, loader, multi-head model and strategy, from disk."""
         warnings.filterwarnings("ignore")
-        make = SplitMNIST if self.benchmark.startswith("split-mnist") else SplitCIFAR100
-        inputs = self.stream.tasks[0].train
-        stream = make(
-            n_experiences=len(self.stream), return_task_id=True, dataset_root=self.root, seed=0,
-            class_ids_from_zero_in_each_exp=True,
-            # its own for CIFAR100 crops and flips too, which nobody else here does
-            train_transform=Compose([ToTensor(), Normalize(inputs.mean, inputs.std)]),
-        )  # fmt: skip
+        options: dict[str, Any] = {"class_ids_from_zero_in_each_exp": True, "return_task_id": True}
+        options |= {"n_experiences": len(self.stream), "dataset_root": self.root, "seed": 0}
+        if self.benchmark.startswith("split-mnist"):
+            stream = SplitMNIST(**options)
+        else:  # its own transform crops and flips too, which nobody else here does
+            inputs = self.stream.tasks[0].train
+            scale = Compose([ToTensor(), Normalize(inputs.mean, inputs.std)])
+            stream = SplitCIFAR100(train_transform=scale, **options)
         trunk = copy.deepcopy(build(self.cell, self.stream).model.trunk)
         torchs = _replaced(_torch_dropout(trunk), "MaxPool2d", lambda _: nn.MaxPool2d(2))
         model, watch = _StockNet(torchs, trunk.features), Stopwatch()
-        strategy = Naive(
-            model=model,
-            optimizer=torch.optim.SGD(model.parameters(), lr=self.stream.protocol.lr),
-            criterion=nn.CrossEntropyLoss(),
-            train_mb_size=self.stream.protocol.batch_size,
-            train_epochs=1,
-            plugins=[watch],
-        )
+        with contextlib.redirect_stdout(io.StringIO()):  # where its logger will write
+            strategy = Naive(
+                model=model,
+                optimizer=torch.optim.SGD(model.parameters(), lr=self.stream.protocol.lr),
+                criterion=nn.CrossEntropyLoss(),
+                train_mb_size=self.stream.protocol.batch_size,
+                train_epochs=1,
+                plugins=[watch],
+            )
         experience = stream.train_stream[loops.K]
         share = len(self.stream.tasks[loops.K].train) / len(experience.dataset)
 
