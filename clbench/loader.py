@@ -23,7 +23,7 @@ FLOATS = 2**26
 class TensorLoader:
     """Iterates over in-memory splits in batches, shuffled anew at every pass if asked to.
 
-    Inputs that are made once are moved to `device` once, too.
+    What is made once is moved to `device` once, too; batches made one by one for a GPU are pinned.
     """
 
     def __init__(
@@ -34,12 +34,14 @@ class TensorLoader:
         device: torch.device | str = "cpu",
     ) -> None:
         self.splits = splits
-        self.y = torch.cat([s.labels for s in splits])
-        numbers = len(self.y) * splits[0].inputs(slice(0, 1)).numel()
+        numbers = sum(map(len, splits)) * splits[0].inputs(slice(0, 1)).numel()
         fits = numbers <= FLOATS
-        self.x = torch.cat([s.inputs() for s in splits]).to(device) if fits else None
+        self.home = torch.device(device if fits else "cpu")
+        self.x = torch.cat([s.inputs() for s in splits]).to(self.home) if fits else None
+        self.y = torch.cat([s.labels for s in splits]).to(self.home)
+        self.pinned = not fits and torch.device(device).type == "cuda"
         self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
-        tasks = [torch.tensor(s.task).expand(len(s)) for s in splits]
+        tasks = [torch.tensor(s.task, device=self.home).expand(len(s)) for s in splits]
         self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, seen many times
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -53,7 +55,9 @@ class TensorLoader:
             order = torch.arange(n)
         else:
             order = torch.randperm(n, generator=self.shuffle)
-        for rows in order.split(self.batch_size):  # index_select is faster than x[rows]
+        for rows in order.to(self.home).split(
+            self.batch_size
+        ):  # index_select is faster than x[rows]
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
             yield [x, self.y.index_select(0, rows), t]
@@ -67,7 +71,8 @@ class TensorLoader:
             self.splits[i].inputs(rows[at] - self.starts[i])
             for i, at in zip(present, places, strict=True)
         ]
-        return torch.cat(parts)[torch.cat(places).argsort()]
+        made = torch.cat(parts)[torch.cat(places).argsort()]
+        return made.pin_memory() if self.pinned else made
 
 
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:

@@ -93,11 +93,45 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     )
 
 
+def refusals(cells: list[Cell], place: Place) -> dict[str, str]:
+    """Why cells cannot be trained, by id, found out without training; one seed stands for all."""
+    streams: dict[str, Stream | str] = {}
+    found: dict[str, str] = {}
+    for cell in cells:
+        spec = cell.spec
+        key = repr((spec.benchmark, spec.benchmark_params, spec.protocol))
+        try:
+            if key not in streams:
+                streams[key] = _stream_or_reason(cell, place)
+            stream = streams[key]
+            reason = stream if isinstance(stream, str) else refusal(cell, stream)
+        except Exception:
+            continue  # no mistake of the user's: the run itself fails, and keeps the traceback
+        if reason:
+            found[cell.id] = reason
+    return found
+
+
+def _stream_or_reason(cell: Cell, place: Place) -> Stream | str:
+    names = cell.benchmark.meta.get("datasets", ())
+    try:
+        datasets = {n: data.load(n, place.data_root, place.accept_data) for n in names}
+        return make_stream(cell, datasets)
+    except UserError as error:
+        return str(error)
+
+
+def refusal(cell: Cell, stream: Stream) -> str:
+    """Why the cell's method cannot run on the stream; empty if it can."""
+    reason = load(cell.method)(**cell.spec.method_params).refuses(stream)
+    return f"{cell.labels['method']} cannot run on {stream.name}: {reason}" if reason else ""
+
+
 def build(cell: Cell, stream: Stream) -> Strategy:
     """The cell's method on the stream, with initial weights from the seed."""
+    if reason := refusal(cell, stream):
+        raise UserError(reason)
     method = load(cell.method)(**cell.spec.method_params)
-    if reason := method.refuses(stream):
-        raise UserError(f"{cell.labels['method']} cannot run on {stream.name}: {reason}")
     seed_everything(stream.seed, "init")
     strategy: Strategy = method.build(stream)
     if cell.spec.protocol.torch_dropout:

@@ -139,10 +139,12 @@ class ACLPlugin(SupervisedPlugin):
             total = total + s.adv * F.cross_entropy(logits, tasks + 1)
             self.discriminator.requires_grad_(True)
         if s.diff > 0 and z_s.numel() and z_p.numel():
-            now = ~torch.isin(tasks, tasks.new_tensor(self.done))  # as in Algorithm 1: no memory
             loss = correlation_loss if s.diff_kind == "correlation" else cosine_loss
-            whole = bool(now.all())
-            total = total + s.diff * (loss(z_s, z_p) if whole else loss(z_s[now], z_p[now]))
+            if len(self.buffer):  # as in Algorithm 1: no memory
+                now = ~torch.isin(tasks, tasks.new_tensor(self.done))
+                if not bool(now.all()):
+                    z_s, z_p = z_s[now], z_p[now]
+            total = total + s.diff * loss(z_s, z_p)
         return total
 
     def before_update(self, strategy: Any, **kwargs: Any) -> None:

@@ -3,12 +3,14 @@
     loss = CE(now) + alpha * MSE(h(x'), z') + beta * CE(h(x''), y'')
 
 x' and x'' are two draws from a reservoir that keeps of each sample its label and the outputs z that
-the network gave when it was offered. The outputs are those of the sample's own head.
+the network gave when it was offered.
 
 Avalanche's own strategy is not used: it asks the network for outputs without a task label, which a
 network of many heads does not have, and keeps a balanced memory in the reservoir's place.
 
-Differs from the paper in: nothing.
+Differs from the paper in: the outputs z are those of the sample's own head, where the paper's one
+layer has outputs for the classes of all tasks; they are taken in the training step, with dropout
+where the network has it.
 """
 
 from typing import Any

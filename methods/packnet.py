@@ -125,6 +125,11 @@ class PackNet(Method):
                 f"weight decay ({stream.protocol.weight_decay:g}) would shrink the weights of past "
                 "tasks: leave it at 0."
             )
+        if self.keep in (0.0, 1.0):
+            return (
+                f"keep={self.keep:g} leaves a task, or those after it, no weights: it is the share "
+                "of the free weights that a task keeps."
+            )
         if len(stream) > 254:
             return "the owner of a weight is kept in a byte: at most 254 tasks."
         return ""

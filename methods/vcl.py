@@ -15,7 +15,8 @@ Adam is used, as the paper demands: the gradients of rho are orders smaller than
 plain SGD hardly moves sigma. Its learning rate is a multiple of the protocol's, so that schedule
 and `--lr` mean the same; the protocol's momentum plays no part.
 
-Differs from the paper in: means start at random, not from a maximum-likelihood fit to the first
+Differs from the paper in: one draw a step by default and ten in tests, where its code has 10 and
+100; means start at random, not from a maximum-likelihood fit to the first
 task; the KL leaves out heads of other tasks, whose gradients are zero or would pull
 heads that are not learned yet; the shared schedule chooses the epoch by the validation CE, where
 the paper trains for a fixed number.

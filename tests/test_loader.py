@@ -1,6 +1,7 @@
 """Batches: the same whether inputs are made once or batch by batch."""
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from clbench import loader
 from clbench.conformance import small_stream
@@ -29,3 +30,19 @@ def test_a_pass_covers_every_sample_once_and_passes_differ():
     assert not torch.equal(first, second)
     everything = split.inputs().flatten(1).sum(1)
     assert torch.allclose(first.sort().values, everything.sort().values)
+
+
+def test_batches_for_a_gpu_are_made_there():
+    # fake tensors compute nothing, but mind on which device they are, as a real GPU would
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        splits = [task.train for task in small_stream().tasks]
+        for some in (splits[:1], splits):
+            for batch in TensorLoader(some, 16, generator(0, "x"), "cuda"):
+                assert [part.device.type for part in batch] == ["cuda"] * 3
+
+
+def test_a_batch_of_one_task_has_one_number_for_it():
+    split = small_stream().tasks[1].train
+    for _, y, t in TensorLoader([split], 16, generator(0, "x")):
+        assert t.tolist() == [split.task] * len(y)
+        assert t.stride(0) == 0

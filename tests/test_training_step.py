@@ -4,8 +4,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
-from avalanche.training.plugins import SupervisedPlugin
+from avalanche.evaluation.metrics import loss_metrics
+from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
 
 from clbench.methods.agem import AGEMPlugin
@@ -61,6 +63,16 @@ def test_a_hook_that_is_only_inherited_is_not_called(make_stream: Callable[..., 
     loose: Any = SimpleNamespace(before_forward=lambda strategy, **kwargs: None)
     strategy.plugins.append(loose)  # a hook of an object's own counts too
     assert len(strategy._hooks("before_forward")) == 1
+
+
+def test_an_evaluator_that_is_given_hears_every_event(make_stream: Callable[..., Stream]) -> None:
+    stream = make_stream(epochs=1)
+    evaluator = EvaluationPlugin(loss_metrics(epoch=True), loggers=[])
+    strategy = Strategy(model=ordinary(stream), stream=stream, evaluator=evaluator)
+    curve = strategy.learn(0)
+    assert curve is not None
+    [seen] = evaluator.get_last_metrics().values()
+    assert seen == pytest.approx(curve[0]["loss"])
 
 
 def test_the_parts_of_a_step_add_up(make_stream: Callable[..., Stream]) -> None:

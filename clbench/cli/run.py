@@ -200,19 +200,24 @@ def _train(cells: list[Cell], old: list[Cell], training: Training) -> dict[str, 
     from rich.console import Console
 
     from clbench.cli.progress import Progress
-    from clbench.executors.local import check_imports
+    from clbench.executors.local import look_ahead
 
     engine = importlib.import_module(f"clbench.executors.{training.executor}")
     progress = Progress(cells, Console(stderr=True))
     try:
         with progress:
-            check_imports(cells)
+            refused = look_ahead(cells, training.place)
+            for cell in cells:
+                if cell.id in refused:
+                    end = {"kind": "end", "status": "refused", "text": refused[cell.id]}
+                    progress.listen(cell, end)
             store = Store(training.place.out)
-            for cell in old:
+            for cell in [cell for cell in old if cell.id not in refused]:
                 with store.lease(cell.id) as mine:
                     if mine:  # else another command has begun to train it anew
                         store.replace(cell.id)
-            engine.run_cells(cells, training.place, training.resources, progress.listen)
+            willing = [cell for cell in cells if cell.id not in refused]
+            engine.run_cells(willing, training.place, training.resources, progress.listen)
     except KeyboardInterrupt:
         again = ["clbench", *_without_rerun(sys.argv[1:])]
         click.echo(

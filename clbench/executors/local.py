@@ -63,29 +63,34 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
             worker.process.join()
 
 
-def check_imports(cells: list[Cell]) -> None:
-    """Import what the cells need, in a process of its own; a UserError if something does not."""
+def look_ahead(cells: list[Cell], place: Place) -> dict[str, str]:
+    """Import what the cells need, in a process of its own; a UserError if something does not.
+
+    Returns, by id, why cells cannot be trained: methods that refuse a stream, and the like.
+    """
     context = _context()
     ours, theirs = context.Pipe()
-    process = context.Process(target=_import_all, args=(cells, theirs), daemon=True)
+    process = context.Process(target=_import_all, args=(cells, place, theirs), daemon=True)
     process.start()
     theirs.close()
+    refused: dict[str, str] = {}
     try:
-        problem = ours.recv()
+        problem, refused = ours.recv()
     except EOFError:
         process.join()
         problem = f"The methods cannot be imported: {_why(process.exitcode)}."
     if problem:
         raise UserError(problem)
+    return refused
 
 
-def _import_all(cells: list[Cell], pipe: Connection) -> None:
+def _import_all(cells: list[Cell], place: Place, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_driver, args=(pipe,), daemon=True).start()
     try:
-        import clbench.runner  # noqa: F401
+        from clbench.runner import refusals
     except Exception as error:
-        pipe.send(explain_import(error))
+        pipe.send((explain_import(error), {}))
         os._exit(1)
     problems = []
     for declaration in {d.path: d for c in cells for d in (c.method, c.benchmark)}.values():
@@ -93,7 +98,7 @@ def _import_all(cells: list[Cell], pipe: Connection) -> None:
             load(declaration)
         except UserError as error:
             problems.append(str(error))
-    pipe.send("\n".join(problems))
+    pipe.send(("\n".join(problems), {} if problems else refusals(cells, place)))
     os._exit(0)
 
 

@@ -61,8 +61,9 @@ def mean_size(
     add = _layerwise if plain else _by_vmap
     seen = 0
     with torch.compiler.set_stance("force_eager"):  # a compiled network calls no hooks
+        device = next(model.parameters()).device
         for batch in batches:
-            x, y, t = batch[0], batch[1], batch[-1]
+            x, y, t = (part.to(device) for part in (batch[0], batch[1], batch[-1]))
             for task in t.unique().tolist():
                 rows = t == task
                 add(model, x[rows], y[rows], task, sums, loss, size)

@@ -233,7 +233,9 @@ class Strategy(SupervisedTemplate):
         return [
             (f"plugin {type(plugin).__name__}", getattr(plugin, event))
             for plugin in self.plugins
-            if getattr(type(plugin), event, empty) is not empty or event in vars(plugin)
+            # an evaluator's hooks are not its class's; it makes them up when they are asked for
+            if hasattr(plugin, event)
+            and (getattr(type(plugin), event, None) is not empty or event in vars(plugin))
         ]
 
     def eval_epoch(self, **kwargs: Any) -> None:

@@ -36,10 +36,11 @@ def examples(text: str) -> list[str]:
 
 
 def readme_commands() -> list[str]:
-    """Lines that begin with `clbench` in the README's `sh` blocks."""
+    """What begins with `clbench` in the README's `sh` blocks, behind an installation or alone."""
     text = README.read_text(encoding="utf-8").replace("\\\n", " ")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in re.split(r"\n|&&", block)]
+    lines = [line.strip().removeprefix(".venv/bin/") for line in lines]
     return [line for line in lines if line.startswith("clbench ")]
 
 

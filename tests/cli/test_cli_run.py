@@ -332,6 +332,15 @@ def test_a_result_on_other_data_is_stale(here, clbench):
     assert "with other data; --rerun stale" in clbench(command).err
 
 
+def test_what_a_method_refuses_is_said_before_anything_is_trained(here, clbench):
+    result = clbench("run --methods finetune,hat,packnet --weight-decay 0.01 --epochs 1")
+    assert result.code == 2
+    assert "2 of 3 runs have no result" in result.err
+    for method in ("hat", "packnet"):
+        said = result.err.index(f"{method} cannot run on split-mnist-5k: weight decay (0.01)")
+        assert said < result.err.index("task 1 of 5")
+
+
 def test_a_stream_that_cannot_be_made_is_a_mistake_of_the_command(here, clbench):
     Path("seven.py").write_text(
         "from clbench import UserError\n"

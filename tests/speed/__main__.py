@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--case", help=f"comma list of {', '.join(known)}", default=",".join(known))
     parser.add_argument("--threads", help="comma list", default=f"1,{os.cpu_count()}")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--json", type=Path, help="file to write the numbers to")
+    parser.add_argument("--json", type=Path, default=Path("results/speed.json"))
     args = parser.parse_args()
     root = Path(os.environ.get("CLBENCH_DATA", "data"))
     chosen = args.case.split(",")
@@ -107,8 +107,8 @@ def main() -> None:
                 new = COMMANDS[name](args.repeats, root)
             print(table(new), file=sys.stderr, flush=True)
             rows += new
-            if args.json:
-                args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            args.json.parent.mkdir(exist_ok=True)
+            args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     print(table(rows))
 
 

@@ -6,7 +6,8 @@ is made before the clock starts.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,33 +18,37 @@ Data = tuple[Tensor, Tensor]
 K = 1  # the task that is learned
 
 
-def _batches(data: Data, size: int) -> list[Tensor]:
-    return list(torch.randperm(len(data[1])).split(size))
+def _batches(data: Data, size: int) -> Iterator[Data]:
+    x, y = data
+    for rows in torch.randperm(len(y)).split(size):
+        yield x.index_select(0, rows), y.index_select(0, rows)
+
+
+def _sgd(parameters: Any, lr: float, **options: float) -> torch.optim.SGD:
+    return torch.optim.SGD(parameters, lr=lr, foreach=True, **options)
 
 
 def finetune(net: nn.Module, now: Data, size: int, lr: float, momentum: float = 0.0) -> Epoch:
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=momentum)
-    x, y = now
+    optimizer = _sgd(net.parameters(), lr, momentum=momentum)
 
     def epoch() -> None:
-        for rows in _batches(now, size):
+        for x, y in _batches(now, size):
             optimizer.zero_grad()
-            F.cross_entropy(net(x[rows], K), y[rows]).backward()
+            F.cross_entropy(net(x, K), y).backward()
             optimizer.step()
 
     return epoch
 
 
 def ewc(net: nn.Module, now: Data, size: int, lr: float, strength: float) -> Epoch:
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
-    x, y = now
+    optimizer = _sgd(net.parameters(), lr)
     used = [*net.trunk.parameters(), *net.heads[K].parameters()]
     anchors = [(p, p.detach().clone(), torch.rand_like(p) * 1e-6) for p in used]
 
     def epoch() -> None:
-        for rows in _batches(now, size):
+        for x, y in _batches(now, size):
             optimizer.zero_grad()
-            F.cross_entropy(net(x[rows], K), y[rows]).backward()
+            F.cross_entropy(net(x, K), y).backward()
             with torch.no_grad():
                 for p, centre, weight in anchors:
                     p.grad += (p - centre).mul_(weight).mul_(strength)
@@ -53,49 +58,46 @@ def ewc(net: nn.Module, now: Data, size: int, lr: float, strength: float) -> Epo
 
 
 def er_res(net: nn.Module, past: Data, now: Data, size: int, lr: float, capacity: int) -> Epoch:
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
-    x, y = now
-    keep_x, keep_y = past[0][:capacity].clone(), past[1][:capacity].clone()
-    keep_t = torch.zeros_like(keep_y)
-    offered = len(past[1])
+    optimizer = _sgd(net.parameters(), lr)
 
     def epoch() -> None:
-        nonlocal offered
-        for rows in _batches(now, size):
-            new_x, new_y = x[rows], y[rows]
-            drawn = torch.randperm(capacity)[: len(rows)]
+        keep_x, keep_y = past[0][:capacity].clone(), past[1][:capacity].clone()
+        keep_t, offered = torch.zeros_like(keep_y), len(past[1])
+        for x, y in _batches(now, size):
+            n = len(y)
+            drawn = torch.randperm(capacity)[:n]
             optimizer.zero_grad()
-            z = net.trunk(torch.cat([new_x, keep_x[drawn]]))
+            z = net.trunk(torch.cat([x, keep_x.index_select(0, drawn)]))
             old = keep_t[drawn]
-            loss = F.cross_entropy(net.heads[K](z[: len(rows)]), new_y, reduction="sum")
+            loss = F.cross_entropy(net.heads[K](z[:n]), y, reduction="sum")
             for t in old.unique().tolist():
                 mine = (old == t).nonzero().flatten()
-                out = net.heads[t](z[len(rows) + mine])
+                out = net.heads[t](z[n + mine])
                 loss = loss + F.cross_entropy(out, keep_y[drawn][mine], reduction="sum")
-            (loss / (len(rows) + len(drawn))).backward()
+            (loss / (n + len(drawn))).backward()
             optimizer.step()
-            counts = torch.arange(offered + 1, offered + len(rows) + 1)
-            slots = (torch.rand(len(rows), dtype=torch.float64) * counts).long()
-            offered += len(rows)
+            counts = torch.arange(offered + 1, offered + n + 1)
+            slots = (torch.rand(n, dtype=torch.float64) * counts).long()
+            offered += n
             for i in (slots < capacity).nonzero().flatten().tolist():
-                keep_x[slots[i]], keep_y[slots[i]], keep_t[slots[i]] = new_x[i], new_y[i], K
+                keep_x[slots[i]], keep_y[slots[i]], keep_t[slots[i]] = x[i], y[i], K
 
     return epoch
 
 
 def agem(net: nn.Module, past: Data, now: Data, size: int, lr: float, kept: int) -> Epoch:
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    optimizer = _sgd(net.parameters(), lr)
     parameters = list(net.parameters())
-    x, y = now
     old_x, old_y = past[0][:kept].clone(), past[1][:kept].clone()
 
     def epoch() -> None:
-        for rows in _batches(now, size):
+        for x, y in _batches(now, size):
             optimizer.zero_grad()
-            F.cross_entropy(net(x[rows], K), y[rows]).backward()
+            F.cross_entropy(net(x, K), y).backward()
             drawn = torch.randperm(kept)[:256]
             net.eval()
-            loss = F.cross_entropy(net(old_x[drawn], 0), old_y[drawn])
+            past_x, past_y = (part.index_select(0, drawn) for part in (old_x, old_y))
+            loss = F.cross_entropy(net(past_x, 0), past_y)
             net.train()
             reference = torch.autograd.grad(loss, parameters, allow_unused=True)
             with torch.no_grad():
@@ -106,7 +108,7 @@ def agem(net: nn.Module, past: Data, now: Data, size: int, lr: float, kept: int)
                 if product < 0:
                     scale = product / sum(r.square().sum() for _, r in pairs)
                     for p, r in pairs:
-                        p.grad = -scale * r if p.grad is None else p.grad - scale * r
+                        p.grad = -scale * r if p.grad is None else p.grad.sub_(scale * r)
             optimizer.step()
 
     return epoch
@@ -114,11 +116,10 @@ def agem(net: nn.Module, past: Data, now: Data, size: int, lr: float, kept: int)
 
 def hat(net: nn.Module, now: Data, size: int, lr: float, smax: float, strength: float) -> Epoch:
     """`net` is a gated network; a tenth of the units is taken as claimed by the past."""
-    x, y = now
     embeddings = [e[K] for e in net.embeddings]
     chosen = {id(e) for of_layer in net.embeddings for e in of_layer}
     rest = [p for p in net.parameters() if id(p) not in chosen]
-    optimizer = torch.optim.SGD([{"params": rest}, {"params": embeddings}], lr=lr)
+    optimizer = _sgd([{"params": rest}, {"params": embeddings}], lr)
     claimed = [(torch.rand(n) < 0.1).float() for n in net.units]
     factors, below = [], None
     for layer, c, repeats in zip(net.layers, claimed, net.repeats, strict=True):
@@ -131,14 +132,14 @@ def hat(net: nn.Module, now: Data, size: int, lr: float, smax: float, strength: 
     free = sum(float((1 - c).sum()) for c in claimed)
 
     def epoch() -> None:
-        batches = _batches(now, size)
-        for at, rows in enumerate(batches):
-            s = 1 / smax + (smax - 1 / smax) * at / (len(batches) - 1)
+        steps = -(-len(now[1]) // size)
+        for at, (x, y) in enumerate(_batches(now, size)):
+            s = 1 / smax + (smax - 1 / smax) * at / (steps - 1)
             net.s = s
             optimizer.zero_grad()
             gates = [torch.sigmoid(s * e) for e in embeddings]
             used = sum((a * (1 - c)).sum() for a, c in zip(gates, claimed, strict=True))
-            loss = F.cross_entropy(net(x[rows], K), y[rows]) + strength * used / free
+            loss = F.cross_entropy(net(x, K), y) + strength * used / free
             loss.backward()
             with torch.no_grad():
                 for layer, (weight, bias) in zip(net.layers, factors, strict=True):
@@ -170,28 +171,27 @@ def acl(net: nn.Module, adversary: nn.Module, now: Data, size: int, protocol: di
     adversary = copy.deepcopy(adversary)
     mine = [*net.shared.parameters(), *net.private[0].parameters(), *net.heads[0].parameters()]
     options = {key: protocol[key] for key in ("lr", "momentum", "weight_decay")}
-    optimizer = torch.optim.SGD(mine, **options)
-    d_optimizer = torch.optim.SGD(adversary.parameters(), lr=protocol["d_lr"])
+    optimizer = _sgd(mine, **options)
+    d_optimizer = _sgd(adversary.parameters(), protocol["d_lr"])
     drop = protocol["branch_drop"]
-    x, y = now
 
     def standard(z: Tensor) -> Tensor:
         z = z - z.mean(0)
         return z / (z.square().mean(0) + 1e-10).sqrt()
 
     def epoch() -> None:
-        for rows in _batches(now, size):
-            batch, n = x[rows], len(rows)
+        for x, y in _batches(now, size):
+            n = len(y)
             ones = torch.ones(n, dtype=torch.long)
             optimizer.zero_grad()
-            z_s, z_p = net.shared(batch), net.private[0](batch)
+            z_s, z_p = net.shared(x), net.private[0](x)
             if drop:
                 draw, scale = torch.rand(n, 1), 1 / (1 - drop)
                 s = z_s * ((draw >= drop) * scale)
                 p = z_p * (((draw < drop) | (draw >= 2 * drop)) * scale)
             else:
                 s, p = z_s, z_p
-            loss = F.cross_entropy(net.heads[0](torch.cat([p, s], 1)), y[rows])
+            loss = F.cross_entropy(net.heads[0](torch.cat([p, s], 1)), y)
             adversary.requires_grad_(False)
             fooled = F.cross_entropy(adversary(_Reversed.apply(z_s)), ones)
             adversary.requires_grad_(True)
