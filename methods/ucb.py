@@ -15,10 +15,11 @@ negative entropy, known in closed form. All three have gradients to mu and rho.
 
 Differs from the paper in: one draw a step by default, not ten; the rate of a mu follows its sigma
 at every step, not that at the task's start; sigma2 is 0.3, not e^-6 to e^-8. Near 0 the second
-Gaussian pulls a mu by mu / (sigma2^2 N), and SGD diverges where lr / (sigma2^2 N) is above 2, at e^-6 for N below some thousands (the released code cannot notice, having no gradient there). A
-head that is learned for the first time, having nothing to keep, learns at the full rate. The loss
-is that of the mean sample, so that the learning rate means what it means for other methods; rho
-starts as a constant; prior and entropy are over the trunk and the current head; the shared schedule
+Gaussian pulls a mu by mu / (sigma2^2 N), and SGD diverges where lr / (sigma2^2 N) is above 2, at
+e^-6 for N below some thousands (the released code cannot notice, having no gradient there). A head
+that is learned for the first time, having nothing to keep, learns at the full rate. The loss is
+that of the mean sample, so that the learning rate means what it means for other methods; rho starts
+as a constant; prior and entropy are over the trunk and the current head; the shared schedule
 chooses the epoch by the validation CE. It does not follow the released code, where sigma is never
 updated, the prior has no gradient and heads of later tasks stay random.
 """

@@ -80,11 +80,11 @@ def first_step(repeats: int, root: Path) -> list[dict[str, Any]]:
 def workers(repeats: int, root: Path) -> list[dict[str, Any]]:
     """Eight equal runs with one worker and with two; the import, which both pay once, is in it."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(min(repeats, 2)):
+    for _ in range(min(repeats, 3)):
         for n, times in seconds.items():
             with tempfile.TemporaryDirectory() as folder:
                 command = [*CLBENCH, "run", "--methods", "finetune", "--benchmarks", "split-mnist"]
-                command += ["--seeds", "8", "--epochs", "30", "--workers", str(n), "--out", folder]
+                command += ["--seeds", "8", "--epochs", "15", "--workers", str(n), "--out", folder]
                 times.append(_run(command))
     one, two = (statistics.median(times) for times in seconds.values())
     return [_row("workers: two", "one", two, one, 1.8)]

@@ -62,10 +62,9 @@ class Case:
         made = {"limit": self.limit(), "clbench": self.clbench()}
         if self.name in STOCK:
             made["stock"] = self.stock()
-        if self.name == "finetune":
-            if any("Dropout" in type(m).__name__ for m in self.prepared().model.modules()):
-                made["limit, torch's dropout"] = self.limit(_torch_dropout)
-                made["limit, no dropout"] = self.limit(_no_dropout)
+        if any("Dropout" in type(m).__name__ for m in self.prepared().model.modules()):
+            made["limit, torch's dropout"] = self.limit(_torch_dropout)
+            made["limit, no dropout"] = self.limit(_no_dropout)
         return made
 
     def prepared(self) -> Any:
