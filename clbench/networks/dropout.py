@@ -8,27 +8,12 @@ that very chance, so the expectation is exact. Other devices use torch's own dro
 everyone under the protocol's `torch_dropout`.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 _STEPS = 2**16
-
-
-class _Masked(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mask: Tensor, scale: float) -> Tensor:
-        ctx.save_for_backward(mask)
-        ctx.scale = scale
-        return (x * mask).mul_(scale)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (mask,) = ctx.saved_tensors
-        return (gradient * mask).mul_(ctx.scale), None, None
 
 
 class Dropout(nn.Module):
@@ -49,8 +34,9 @@ class Dropout(nn.Module):
         drop = round(self.p * _STEPS)
         if not self.fast or drop == _STEPS or x.device.type != "cpu":
             return F.dropout(x, self.p)
-        out: Tensor = _Masked.apply(x, keep_mask(x.shape, drop), _STEPS / (_STEPS - drop))
-        return out
+        # one multiplication forward and one backward, by 0 or what kept units are scaled by
+        mask = keep_mask(x.shape, drop) * (_STEPS / (_STEPS - drop))
+        return (x * mask).to(x.dtype)
 
 
 def keep_mask(shape: torch.Size, drop: int) -> Tensor:
