@@ -171,6 +171,23 @@ def test_mixed_tasks_come_back_in_order_and_narrow_heads_are_padded() -> None:
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
+def test_heads_of_one_width_give_the_bits_of_autograd() -> None:
+    torch.manual_seed(0)
+    net = MultiHead(MLP((1, 4, 4), 16), [3] * 5)
+    x, tasks = torch.randn(40, 1, 4, 4), torch.randint(5, (40,))
+    slow = by_task(net.trunk(x), tasks, lambda z, k: net.heads[k](z))
+    fast = net(x, tasks)
+    assert "_Linears" in str(fast.grad_fn.next_functions)
+    assert torch.equal(fast, slow)
+    weight = torch.randn_like(slow)
+    wanted = torch.autograd.grad((slow * weight).sum(), list(net.parameters()))
+    found = torch.autograd.grad((fast * weight).sum(), list(net.parameters()))
+    for a, b in zip(wanted, found, strict=True):
+        assert torch.equal(a, b)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # the trunk's precision is not the heads'
+        assert net(x, tasks).dtype == torch.bfloat16
+
+
 def test_by_task_with_one_task_calls_once() -> None:
     calls = []
     by_task(torch.ones(3, 1), torch.tensor([2, 2, 2]), lambda x, k: calls.append(k) or x)

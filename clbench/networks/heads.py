@@ -18,14 +18,11 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
     """
     if isinstance(tasks, int):
         return forward(x, tasks)
-    first = int(tasks[0])
-    one = tasks.stride(0) == 0  # an expanded number, as clbench's loader gives it
-    if one or bool((tasks == first).all()):
-        return forward(x, first)
-    present, counts = tasks.unique(return_counts=True)
-    order = tasks.argsort(stable=True)
-    parts = x[order].split(counts.tolist())
-    outs = [forward(part, k) for k, part in zip(present.tolist(), parts, strict=True)]
+    if not _mixed(tasks):
+        return forward(x, int(tasks[0]))
+    present, counts, order = _sorted(tasks)
+    parts = x[order].split(counts)
+    outs = [forward(part, k) for k, part in zip(present, parts, strict=True)]
     width = max(out.shape[1] for out in outs)
     outs = [
         nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
@@ -34,6 +31,47 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
         for out in outs
     ]
     return torch.cat(outs)[order.argsort()]
+
+
+def _mixed(tasks: Tensor) -> bool:
+    """Whether there is more than one task."""
+    one = tasks.stride(0) == 0  # an expanded number, as clbench's loader gives it
+    return not (one or bool((tasks == tasks[0]).all()))
+
+
+def _sorted(tasks: Tensor) -> tuple[list[int], list[int], Tensor]:
+    """The tasks, how many samples each has, and the order in which these lie task by task."""
+    present, counts = tasks.unique(return_counts=True)
+    return present.tolist(), counts.tolist(), tasks.argsort(stable=True)
+
+
+class _Linears(torch.autograd.Function):
+    """Rows that lie task by task, each group through its own linear head of the same width.
+
+    What autograd does, to the bit, without its bookkeeping for each of many small heads.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, counts: list[int], *parameters: Tensor) -> Tensor:
+        weights, biases = parameters[: len(counts)], parameters[len(counts) :]
+        ctx.counts = counts
+        ctx.save_for_backward(z, *weights)
+        out = z.new_empty(len(z), len(biases[0]))
+        for x, y, w, b in zip(z.split(counts), out.split(counts), weights, biases, strict=True):
+            torch.addmm(b, x, w.t(), out=y)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        z, *weights = ctx.saved_tensors
+        back = torch.empty_like(z)
+        parts = (part.split(ctx.counts) for part in (gradient, z, back))
+        of_weights, of_biases = [], []
+        for g, x, to, w in zip(*parts, weights, strict=True):
+            torch.mm(g, w, out=to)
+            of_weights.append(g.t().mm(x))
+            of_biases.append(g.sum(0))
+        return (back, None, *of_weights, *of_biases)
 
 
 class TaskNet(MultiTaskModule):
@@ -62,7 +100,22 @@ class MultiHead(TaskNet):
         z = self.trunk(x)
         if task_labels is None:  # Avalanche asks so for every head's output, by task
             return {k: head(z) for k, head in enumerate(self.heads)}
+        if isinstance(task_labels, Tensor) and _mixed(task_labels) and self._alike(z):
+            present, counts, order = _sorted(task_labels)
+            heads: list[Any] = [self.heads[k] for k in present]
+            parameters = [h.weight for h in heads] + [h.bias for h in heads]
+            return _Linears.apply(z[order], counts, *parameters)[order.argsort()]
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
+
+    def _alike(self, z: Tensor) -> bool:
+        """Whether all heads are plain linear layers of one width, and of the precision of z."""
+        linear = [head for head in self.heads if type(head) is nn.Linear]
+        widths = {head.out_features for head in linear}
+        return (
+            len(linear) == len(self.heads)
+            and len(widths) == 1
+            and linear[0].weight.dtype == z.dtype
+        )
 
     def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
         out: Tensor = self.heads[task_label](self.trunk(x))
