@@ -34,8 +34,8 @@ def test_a_pass_covers_every_sample_once_and_passes_differ():
 
 def test_batches_for_a_gpu_are_made_there():
     # fake tensors compute nothing, but mind on which device they are, as a real GPU would
+    splits = [task.train for task in small_stream().tasks]
     with FakeTensorMode(allow_non_fake_inputs=True):
-        splits = [task.train for task in small_stream().tasks]
         for some in (splits[:1], splits):
             for batch in TensorLoader(some, 16, generator(0, "x"), "cuda"):
                 assert [part.device.type for part in batch] == ["cuda"] * 3

@@ -65,6 +65,7 @@ def test_a_hook_that_is_only_inherited_is_not_called(make_stream: Callable[..., 
     assert len(strategy._hooks("before_forward")) == 1
 
 
+@pytest.mark.filterwarnings("ignore:No loggers specified")
 def test_an_evaluator_that_is_given_hears_every_event(make_stream: Callable[..., Stream]) -> None:
     stream = make_stream(epochs=1)
     evaluator = EvaluationPlugin(loss_metrics(epoch=True), loggers=[])
