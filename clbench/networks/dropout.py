@@ -35,13 +35,14 @@ class Dropout(nn.Module):
         if not self.fast or drop == _STEPS or x.device.type != "cpu":
             return F.dropout(x, self.p)
         # one multiplication forward and one backward, by 0 or what kept units are scaled by
-        mask = keep_mask(x.shape, drop) * (_STEPS / (_STEPS - drop))
-        return (x * mask).to(x.dtype)
+        return (x * scaled_mask(x.shape, drop)).to(x.dtype)
 
 
-def keep_mask(shape: torch.Size, drop: int) -> Tensor:
-    """A mask that is False with chance drop / 2^16, from one draw of torch's global generator."""
+def scaled_mask(shape: torch.Size, drop: int) -> Tensor:
+    """Numbers that are 0 with chance drop / 2^16 and have a mean of 1, from one draw of torch's
+    global generator."""
     seed = int(torch.randint(2**63 - 1, ()))
     count = shape.numel()
     words = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
-    return torch.from_numpy(words >= drop).view(shape)
+    scale = np.float32(_STEPS / (_STEPS - drop))
+    return torch.from_numpy(np.multiply(words >= drop, scale, dtype=np.float32)).view(shape)
