@@ -333,7 +333,8 @@ def test_a_result_on_other_data_is_stale(here, clbench):
 
 
 def test_what_a_method_refuses_is_said_before_anything_is_trained(here, clbench):
-    result = clbench("run --methods finetune,hat,packnet --weight-decay 0.01 --epochs 1")
+    options = "--weight-decay 0.01 --epochs 1 --workers 1"
+    result = clbench(f"run --methods finetune,hat,packnet {options}")
     assert result.code == 2
     assert "2 of 3 runs have no result" in result.err
     for method in ("hat", "packnet"):
