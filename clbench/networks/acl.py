@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
-from clbench.networks.pooling import MaxPool2d
+from clbench.networks.pooling import ReLUMaxPool2d
 
 HIDDEN = 175
 """Hidden width of the shared MLP and of the discriminator."""
@@ -170,9 +170,9 @@ def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     everywhere = recipe.shared_dropout == "layers"
     layers: list[nn.Module] = []
     for width, kernel, dropout in zip((64, 128, 256), _kernels(size), (0.2, 0.2, 0.5), strict=True):
-        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU()]
+        layers.append(nn.Conv2d(channels, width, kernel))
         layers += [Dropout(dropout)] if everywhere else []
-        layers += [MaxPool2d()]
+        layers.append(ReLUMaxPool2d())
         channels, size = width, (size - kernel + 1) // 2
     layers.append(nn.Flatten())
     inputs = channels * size * size
@@ -190,8 +190,7 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
     width = 32 if size < 64 else 16
     layers: list[nn.Module] = []
     for kernel, dropout in zip(_kernels(size)[:2], (0.2, 0.5), strict=True):
-        layers += [nn.Conv2d(channels, width, kernel), nn.ReLU(), Dropout(dropout)]
-        layers += [MaxPool2d()]
+        layers += [nn.Conv2d(channels, width, kernel), Dropout(dropout), ReLUMaxPool2d()]
         channels, size = width, (size - kernel + 1) // 2
     layers += [nn.Flatten(), nn.Linear(width * size * size, recipe.latent), *_end(recipe)]
     return nn.Sequential(*layers)

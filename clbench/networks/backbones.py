@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from clbench.networks.dropout import Dropout
-from clbench.networks.pooling import MaxPool2d
+from clbench.networks.pooling import ReLUMaxPool2d
 
 
 class Backbone(nn.Module):
@@ -51,12 +51,7 @@ class AlexNet(Backbone):
         widths = (64, 128, 256)
         layers: list[nn.Module] = []
         for width, kernel, dropout in zip(widths, kernels, (0.2, 0.2, 0.5), strict=True):
-            layers += [
-                nn.Conv2d(channels, width, kernel),
-                nn.ReLU(),
-                Dropout(dropout),
-                MaxPool2d(),
-            ]
+            layers += [nn.Conv2d(channels, width, kernel), Dropout(dropout), ReLUMaxPool2d()]
             channels, size = width, (size - kernel + 1) // 2
         layers.append(nn.Flatten())
         inputs = channels * size * size

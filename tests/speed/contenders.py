@@ -132,7 +132,7 @@ class Case:
             scale = Compose([ToTensor(), Normalize(inputs.mean, inputs.std)])
             stream = SplitCIFAR100(train_transform=scale, **options)
         trunk = copy.deepcopy(build(self.cell, self.stream).model.trunk)
-        torchs = _replaced(_torch_dropout(trunk), "MaxPool2d", lambda _: nn.MaxPool2d(2))
+        torchs = _replaced(_torch_dropout(trunk), "MaxPool2d", _torch_pooling)
         model, watch = _StockNet(torchs, trunk.features), Stopwatch()
         with contextlib.redirect_stdout(io.StringIO()):  # where its logger will write
             strategy = Naive(
@@ -193,6 +193,10 @@ def _replaced(net: nn.Module, kind: str, make: Callable[[Any], nn.Module]) -> nn
             if kind in type(child).__name__:
                 setattr(module, name, make(child))
     return net
+
+
+def _torch_pooling(_: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
 
 
 def _torch_dropout(net: nn.Module) -> nn.Module:
