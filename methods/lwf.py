@@ -4,7 +4,8 @@
 
 with h_k the output of head k for the current samples, and o_k what the network said there before
 the current task. The loss is Avalanche's `LearningWithoutForgetting`, which is right for networks
-of many heads; its cost grows with the number of heads.
+of many heads; where heads are of one width, it is made of all of them at once. It has a term for
+every past task, and so its cost grows with them.
 
 Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: the
 old network predicts without dropout, and is copied when the next task starts, so that a checkpoint
@@ -14,18 +15,44 @@ needs no second network.
 import copy
 from typing import Any
 
+import torch
 from avalanche.training.plugins import LwFPlugin as AvalancheLwF
+from avalanche.training.regularization import LearningWithoutForgetting
+from torch import Tensor
+from torch.nn import functional as F
 
 from clbench.declare import NonNegativeFloat, PositiveFloat
 from clbench.memory import Memory, of_model
 from clbench.method import Method
-from clbench.networks import ordinary
+from clbench.networks import MultiHead, ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
 
 
+class Distillation(LearningWithoutForgetting):
+    """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
+
+    def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
+        past = self.prev_classes_by_task
+        if not isinstance(self.prev_model, MultiHead) or any(
+            len(seen) < curr_model.heads[k].out_features for k, seen in past.items()
+        ):
+            return super()._lwf_penalty(out, x, curr_model)
+        with torch.no_grad():
+            old = self.prev_model.outputs(x, list(past))
+        new = curr_model.outputs(x, list(past))
+        if old is None or new is None:
+            return super()._lwf_penalty(out, x, curr_model)
+        now, then = F.log_softmax(new / self.temperature, 2), F.softmax(old / self.temperature, 2)
+        return F.kl_div(now, then, reduction="sum") / len(x)
+
+
 class LwFPlugin(AvalancheLwF):
     """Avalanche's plugin, resumable."""
+
+    def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
+        super().__init__(alpha, temperature)
+        self.lwf = Distillation(alpha, temperature)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self.lwf.expcount:
@@ -48,6 +75,7 @@ class LwF(Method):
     """The network keeps saying of new samples what it said before, in the heads of past tasks."""
 
     title = "LwF"
+    version = 2
     family = "regularization"
     paper = "Li and Hoiem, Learning without Forgetting, ECCV 2016"
 

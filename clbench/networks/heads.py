@@ -107,6 +107,16 @@ class MultiHead(TaskNet):
             return _Linears.apply(z[order], counts, *parameters)[order.argsort()]
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
+    def outputs(self, x: Tensor, tasks: Sequence[int]) -> Tensor | None:
+        """What several heads say of the same samples, (tasks, B, C), by one product; None where
+        heads are not alike."""
+        z = self.trunk(x)
+        if not self._alike(z):
+            return None
+        heads: list[Any] = [self.heads[k] for k in tasks]
+        weight, bias = torch.cat([h.weight for h in heads]), torch.cat([h.bias for h in heads])
+        return nn.functional.linear(z, weight, bias).view(len(z), len(heads), -1).transpose(0, 1)
+
     def _alike(self, z: Tensor) -> bool:
         """Whether all heads are plain linear layers of one width, and of the precision of z."""
         linear = [head for head in self.heads if type(head) is nn.Linear]
