@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from avalanche.training.plugins import SupervisedPlugin
+from avalanche.training.regularization import LearningWithoutForgetting
 
 from clbench.memory import of_model
-from clbench.methods.lwf import LwF
+from clbench.methods.lwf import Distillation, LwF
 from clbench.networks import MultiHead
 from clbench.networks.backbones import MLP
 from clbench.stream import Stream
@@ -77,3 +79,29 @@ def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Str
     strategy.model.train()
     plugin.before_training_exp(strategy)
     assert not plugin.lwf.prev_model.training
+
+
+@pytest.mark.parametrize(
+    ("classes", "seen"),
+    [
+        ([3, 3, 3], {0: {0, 1, 2}, 1: {0, 1, 2}}),
+        ([3, 3, 3], {0: {0, 1, 2}, 1: {0, 2}}),  # a class of a head that never came
+        ([2, 3, 4], {0: {0, 1}, 1: {0, 1, 2}}),
+    ],
+)
+def test_all_heads_at_once_give_avalanches_loss(
+    classes: list[int], seen: dict[int, set[int]]
+) -> None:
+    torch.manual_seed(0)
+    student, teacher = (MultiHead(MLP((4,), width=8), classes) for _ in range(2))
+    x = torch.randn(5, 4)
+    found = []
+    for kind in (Distillation, LearningWithoutForgetting):
+        lwf = kind(0.5, 3.0)
+        lwf.prev_model, lwf.expcount = teacher, 2
+        lwf.prev_classes_by_task.update(seen)
+        student.zero_grad()
+        loss = lwf(x, student(x, 2), student)
+        loss.backward()
+        found.append((loss.detach(), [p.grad for p in student.parameters()]))
+    torch.testing.assert_close(*found)
