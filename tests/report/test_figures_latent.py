@@ -200,6 +200,17 @@ def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Source]) -> None:
         picture(records, source)
 
 
+def test_a_checkpoint_of_an_older_network_is_refused(made: tuple[list[Any], Source]) -> None:
+    records, source = made
+    path = Store(source.out).checkpoint_path(records[0]["id"])
+    content = torch.load(path, weights_only=True)
+    weights = content["state"]["model"]
+    weights["shared.older.weight"] = weights.pop(next(iter(weights)))
+    torch.save(content, path)
+    with pytest.raises(UserError, match=r"builds in another way by now: .* trains the run again"):
+        picture(records, source)
+
+
 def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Source]) -> None:
     records, source = made
     mine, other = (Store(source.out).checkpoint_path(record["id"]) for record in records)

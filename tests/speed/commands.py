@@ -119,7 +119,7 @@ def evaluation(repeats: int, root: Path) -> list[dict[str, Any]]:
 
 
 def tasks(method: str) -> Callable[[int, Path], list[dict[str, Any]]]:
-    """What the last ten of forty tasks cost beside the last five of ten; 3,200 samples a task.
+    """What the last ten of forty tasks cost beside the last five of ten; 12,800 samples a task.
 
     And the MB that ten tasks more add: to thirty beside to ten.
     """
@@ -130,7 +130,7 @@ def tasks(method: str) -> Callable[[int, Path], list[dict[str, Any]]]:
         late, early = [], []
         for _ in range(min(repeats, 3)):
             short, long = (
-                task_costs(method, f"permuted-mnist[tasks={n}]", 3200, root) for n in (10, 40)
+                task_costs(method, f"permuted-mnist[tasks={n}]", 12_800, root) for n in (10, 40)
             )
             late += [seconds for seconds, _ in long[30:]]
             early += [seconds for seconds, _ in short[5:]]

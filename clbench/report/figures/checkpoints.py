@@ -97,7 +97,14 @@ def restored(run: Run, source: Source) -> tuple[ACLNet, Stream]:
     strategy = build(cell, stream)
     if not isinstance(strategy.model, ACLNet):
         raise UserError(f"{run.method} has no S and P, so there is no latent space to draw.")
-    strategy.load_state_dict(_state(path, record))
+    state = _state(path, record)
+    try:
+        strategy.load_state_dict(state)
+    except RuntimeError:  # torch's, where names or shapes of weights are others
+        raise UserError(
+            f"{path} is that of a network which clbench builds in another way by now: clbench run "
+            "--rerun all trains the run again."
+        ) from None
     return strategy.model.eval(), stream
 
 
