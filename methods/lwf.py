@@ -33,17 +33,14 @@ class Distillation(LearningWithoutForgetting):
     """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
 
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
-        past = self.prev_classes_by_task
-        if not isinstance(self.prev_model, MultiHead) or any(
-            len(seen) < curr_model.heads[k].out_features for k, seen in past.items()
+        past, old = list(self.prev_classes_by_task), self.prev_model
+        if not (type(old) is MultiHead and old.alike) or any(
+            len(self.prev_classes_by_task[k]) < old.heads[k].out_features for k in past
         ):
             return super()._lwf_penalty(out, x, curr_model)
         with torch.no_grad():
-            old = self.prev_model.outputs(x, list(past))
-        new = curr_model.outputs(x, list(past))
-        if old is None or new is None:
-            return super()._lwf_penalty(out, x, curr_model)
-        now, then = F.log_softmax(new / self.temperature, 2), F.softmax(old / self.temperature, 2)
+            then = F.softmax(old.outputs(x, past) / self.temperature, 2)
+        now = F.log_softmax(curr_model.outputs(x, past) / self.temperature, 2)
         return F.kl_div(now, then, reduction="sum") / len(x)
 
 

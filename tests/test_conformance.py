@@ -19,6 +19,15 @@ def test_every_method_keeps_the_contract(name: str) -> None:
     ] * len(conformance.CHECKS)
 
 
+@pytest.mark.parametrize("name", ["agem", "derpp", "er-res", "joint", "lwf"])
+def test_who_asks_many_heads_keeps_it_where_they_are_of_one_width(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "CLASSES", ((0, 1), (2, 3), (4, 5)))
+    found = conformance.check(declarations("method")[name])
+    assert not any(violated for _, violated in found)
+
+
 @pytest.mark.parametrize("kind", ["method", "benchmark"])
 def test_what_is_read_from_the_source_is_what_is_imported(kind: str) -> None:
     for declaration in declarations(kind).values():

@@ -100,32 +100,26 @@ class MultiHead(TaskNet):
         z = self.trunk(x)
         if task_labels is None:  # Avalanche asks so for every head's output, by task
             return {k: head(z) for k, head in enumerate(self.heads)}
-        if isinstance(task_labels, Tensor) and _mixed(task_labels) and self._alike(z):
+        if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, counts, order = _sorted(task_labels)
             heads: list[Any] = [self.heads[k] for k in present]
             parameters = [h.weight for h in heads] + [h.bias for h in heads]
-            return _Linears.apply(z[order], counts, *parameters)[order.argsort()]
+            if z.dtype == parameters[0].dtype:  # not where autocast computes
+                return _Linears.apply(z[order], counts, *parameters)[order.argsort()]
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
-    def outputs(self, x: Tensor, tasks: Sequence[int]) -> Tensor | None:
-        """What several heads say of the same samples, (tasks, B, C), by one product; None where
-        heads are not alike."""
+    def outputs(self, x: Tensor, tasks: Sequence[int]) -> Tensor:
+        """What several heads, which are `alike`, say of the same samples: (tasks, B, C)."""
         z = self.trunk(x)
-        if not self._alike(z):
-            return None
         heads: list[Any] = [self.heads[k] for k in tasks]
         weight, bias = torch.cat([h.weight for h in heads]), torch.cat([h.bias for h in heads])
         return nn.functional.linear(z, weight, bias).view(len(z), len(heads), -1).transpose(0, 1)
 
-    def _alike(self, z: Tensor) -> bool:
-        """Whether all heads are plain linear layers of one width, and of the precision of z."""
+    @property
+    def alike(self) -> bool:
+        """Whether all heads are plain linear layers of one width."""
         linear = [head for head in self.heads if type(head) is nn.Linear]
-        widths = {head.out_features for head in linear}
-        return (
-            len(linear) == len(self.heads)
-            and len(widths) == 1
-            and linear[0].weight.dtype == z.dtype
-        )
+        return len(linear) == len(self.heads) and len({h.out_features for h in linear}) == 1
 
     def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
         out: Tensor = self.heads[task_label](self.trunk(x))

@@ -22,8 +22,9 @@ class _Pooled(torch.autograd.Function):
         turned = x.contiguous(memory_format=torch.channels_last)
         out, places = torch.ops.aten.max_pool2d_with_indices(turned, *_WINDOW)
         out = out.contiguous().clamp_min_(0)
-        ctx.save_for_backward(out, places.contiguous())
-        ctx.shape = x.shape
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(out, places.contiguous())
+            ctx.shape = x.shape
         return out
 
     @staticmethod

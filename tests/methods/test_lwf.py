@@ -81,27 +81,61 @@ def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Str
     assert not plugin.lwf.prev_model.training
 
 
+def penalty(kind: type, student: Any, teacher: Any, seen: dict[int, set[int]]) -> Any:
+    """The loss at strength 0.5 and T = 3, and its gradients."""
+    lwf = kind(0.5, 3.0)
+    lwf.prev_model, lwf.expcount = teacher, 2
+    lwf.prev_classes_by_task.update(seen)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    student.zero_grad()
+    loss = lwf(x, student(x, 2), student)
+    loss.backward()
+    return loss.detach(), [p.grad for p in student.parameters()]
+
+
+def other_heads(classes: list[int]) -> MultiHead:
+    net = MultiHead(MLP((4,), width=8), classes)
+    net.heads = torch.nn.ModuleList(torch.nn.Sequential(head) for head in net.heads)
+    return net
+
+
+class Cosine(MultiHead):
+    """A network that is more than its trunk and heads."""
+
+    def forward(self, x: torch.Tensor, task_labels: Any) -> Any:
+        z = torch.nn.functional.normalize(self.trunk(x))
+        if task_labels is None:
+            return {k: head(z) for k, head in enumerate(self.heads)}
+        return self.heads[task_labels](z)
+
+
+ALL = {0: {0, 1, 2}, 1: {0, 1, 2}}
+
+
 @pytest.mark.parametrize(
-    ("classes", "seen"),
+    ("make", "classes", "seen"),
     [
-        ([3, 3, 3], {0: {0, 1, 2}, 1: {0, 1, 2}}),
-        ([3, 3, 3], {0: {0, 1, 2}, 1: {0, 2}}),  # a class of a head that never came
-        ([2, 3, 4], {0: {0, 1}, 1: {0, 1, 2}}),
+        (None, [3, 3, 3], ALL),
+        (None, [3, 3, 3], {0: {0, 1, 2}, 1: {0, 2}}),  # a class of a head that never came
+        (None, [2, 3, 4], {0: {0, 1}, 1: {0, 1, 2}}),
+        (other_heads, [3, 3, 3], ALL),
+        (lambda classes: Cosine(MLP((4,), width=8), classes), [3, 3, 3], ALL),
     ],
+    ids=["alike", "unseen", "widths", "heads", "cosine"],
 )
 def test_all_heads_at_once_give_avalanches_loss(
-    classes: list[int], seen: dict[int, set[int]]
+    make: Callable[[list[int]], Any] | None, classes: list[int], seen: dict[int, set[int]]
 ) -> None:
     torch.manual_seed(0)
-    student, teacher = (MultiHead(MLP((4,), width=8), classes) for _ in range(2))
-    x = torch.randn(5, 4)
-    found = []
-    for kind in (Distillation, LearningWithoutForgetting):
-        lwf = kind(0.5, 3.0)
-        lwf.prev_model, lwf.expcount = teacher, 2
-        lwf.prev_classes_by_task.update(seen)
-        student.zero_grad()
-        loss = lwf(x, student(x, 2), student)
-        loss.backward()
-        found.append((loss.detach(), [p.grad for p in student.parameters()]))
-    torch.testing.assert_close(*found)
+    make = make or (lambda classes: MultiHead(MLP((4,), width=8), classes))
+    student, teacher = make(classes), make(classes)
+    mine, theirs = (
+        penalty(kind, student, teacher, seen) for kind in (Distillation, LearningWithoutForgetting)
+    )
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_heads_that_are_alike_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(LearningWithoutForgetting, "_lwf_penalty")
+    student, teacher = (MultiHead(MLP((4,), width=8), [3, 3, 3]) for _ in range(2))
+    assert float(penalty(Distillation, student, teacher, ALL)[0]) > 0

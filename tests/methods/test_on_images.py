@@ -1,5 +1,6 @@
 """Every method on colour images, in the AlexNet: it learns, and keeps what it says it keeps."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -56,3 +57,20 @@ def test_two_tasks_of_images(name: str, stream: Stream) -> None:
     assert len(moved) >= 4, moved
     if declarations("method")[name].meta.get("zero_forgetting"):
         assert torch.equal(*outputs)
+
+
+def test_autocast_and_compilation_reach_the_convolutions(stream: Stream) -> None:
+    cast = copy.copy(stream)
+    cast.protocol = dataclasses.replace(stream.protocol, autocast=True)
+    seed_everything(0, "init")
+    strategy = load(declarations("method")["finetune"])().build(cast)
+    [epoch] = strategy.learn(0) or []
+    assert np.isfinite(epoch["loss"])
+
+    net = strategy.model.trunk.eval()
+    x, sums = stream.tasks[0].train.inputs(slice(0, 4)), []
+    for forward in (net, torch.compile(net, backend="aot_eager")):
+        net.zero_grad()
+        forward(x).sum().backward()
+        sums.append([p.grad.clone() for p in net.parameters()])
+    torch.testing.assert_close(*sums)
