@@ -46,7 +46,8 @@ class Protocol:
     valid: Fraction = 0.15
     """share of a task's training data held out for validation"""
     autocast: bool = False
-    """the network computes in bfloat16 where torch holds that to be safe"""
+    """the network computes in bfloat16 where torch holds that to be safe; passes that a method
+    makes beside the training step, like those of a distillation or a replay, do not"""
     compile: bool = False
     """the network goes through torch.compile"""
     torch_dropout: bool = False

@@ -11,7 +11,7 @@ from clbench.networks import MultiHead, ordinary
 from clbench.networks.backbones import MLP
 from clbench.networks.heads import by_task
 from clbench.seeding import derive, generator, seed_everything
-from clbench.stream import Stream
+from clbench.stream import Split, Stream
 from clbench.training import Strategy
 
 
@@ -125,6 +125,27 @@ def test_the_validation_loss_is_the_mean_over_samples(make_stream: Callable[...,
     assert curve[0]["valid_loss"] == pytest.approx(by_hand, rel=1e-5)
     right = (out.argmax(1) == valid.labels).float().mean().item()
     assert curve[0]["valid_accuracy"] == pytest.approx(100 * right)
+
+
+def test_validation_data_become_inputs_once_a_task(
+    make_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = make_stream(tasks=2, epochs=3)
+    strategy = Strategy(model=ordinary(stream), stream=stream)
+    made, inputs = [], Split.inputs
+
+    def spy(split: Split, which: Any = None) -> torch.Tensor:
+        if which is None:
+            made.append(split)
+        return inputs(split, which)
+
+    monkeypatch.setattr(Split, "inputs", spy)
+    strategy.learn(0)
+    strategy.learn(1)
+    strategy.accuracy(0)
+    first, second = stream.tasks
+    wanted = [first.train, first.valid, second.train, second.valid, first.test]
+    assert [id(split) for split in made] == [id(split) for split in wanted]
 
 
 def test_a_task_starts_with_a_fresh_sgd_over_what_can_learn(

@@ -39,7 +39,8 @@ class AlexNet(Backbone):
     """The AlexNet-like network of HAT (Serra et al., 2018), as wide as the paper's counts ask for.
 
     Three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each followed by
-    ReLU, dropout and max-pooling, then two layers of 2048 units.
+    ReLU, dropout and max-pooling (dropout is drawn first, which is the same), then two layers of
+    2048 units.
     """
 
     features = 2048

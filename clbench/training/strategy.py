@@ -76,6 +76,7 @@ class Strategy(SupervisedTemplate):
         """Seconds of training by what they went into: data, forward, backward, optimizer, each
         plugin, validation."""
         self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the evaluation that is going on
+        self._valid: tuple[Any, Any] = (None, None)  # validation data, and their loader
 
     def learn(self, k: int) -> list[dict[str, float]] | None:
         """Train on task k and return its learning curve; None if nothing is learned at this k."""
@@ -152,10 +153,17 @@ class Strategy(SupervisedTemplate):
         started = time.perf_counter()
         self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle, self.device)
         self.spent["data"] += time.perf_counter() - started
+        self._valid = (None, None)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         assert self.experience is not None
-        self.dataloader = batches(self.experience.dataset, self.eval_mb_size)
+        dataset = self.experience.dataset
+        if self._valid[0] is dataset:
+            self.dataloader = self._valid[1]
+            return
+        self.dataloader = batches(dataset, self.eval_mb_size)
+        if self.experience.origin_stream.name == "valid":  # asked for after every epoch
+            self._valid = (dataset, self.dataloader)
 
     def forward(self) -> Any:
         if not self.stream.protocol.autocast:
