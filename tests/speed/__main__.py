@@ -18,6 +18,7 @@ import torch
 from commands import COMMANDS
 from contenders import Case
 from tabulate import tabulate
+from torch.profiler import ProfilerActivity, profile
 
 from clbench.runner import set_up_torch
 
@@ -67,6 +68,21 @@ def measure(name: str, threads: int, repeats: int, root: Path) -> list[dict[str,
     ]
 
 
+def operators(name: str, root: Path) -> str:
+    """What a case's epoch in clbench spends its time in, by torch's profiler, one thread."""
+    method, benchmark, _ = CASES[name]
+    case = Case(method, benchmark, root)
+    set_up_torch(case.cell)
+    epoch = case.clbench()
+    epoch()
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        epoch()
+    rows = sorted(found.key_averages(), key=lambda row: -row.self_cpu_time_total)
+    total = sum(row.self_cpu_time_total for row in rows)
+    cells = [[row.key, row.count, f"{100 * row.self_cpu_time_total / total:.1f}"] for row in rows]
+    return tabulate(cells[:12], [f"{name}: operator", "calls", "% of the time"])
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     cells = [
         [
@@ -91,11 +107,15 @@ def main() -> None:
     parser.add_argument("--threads", help="comma list", default=f"1,{os.cpu_count()}")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=Path, default=Path("results/speed.json"))
+    parser.add_argument("--operators", action="store_true", help="profile --case, compare nothing")
     args = parser.parse_args()
     root = Path(os.environ.get("CLBENCH_DATA", "data"))
     chosen = args.case.split(",")
     if wrong := [name for name in chosen if name not in known]:
         parser.error(f"unknown case {wrong[0]}; there are {', '.join(known)}")
+    if args.operators:
+        print("\n\n".join(operators(name, root) for name in chosen if name in CASES))
+        return
     rows: list[dict[str, Any]] = []
     for name in chosen:
         counts = sorted({int(n) for n in args.threads.split(",")}) if name in CASES else [1]
