@@ -21,7 +21,8 @@ def draw(table: Table) -> Picture:
     """R[k,i], averaged over seeds; what was not measured stays empty."""
     cells = rows(table, "matrix", tasks=2)
     names = style.names([cell.name for cell in cells], 2 * TITLE)
-    figure, axes = panels(names, 2.15, share=False, width=2.3)
+    width = 2.3 if len(names) > 1 else 2.6  # room for the bar and both labels
+    figure, axes = panels(names, 2.15, share=False, width=width)
     matrices = [cell.matrix()[0] for cell in cells]
     low = min(float(np.nanmin(matrix)) for matrix in matrices)
     low = min(10 * np.floor(low / 10), 90.0)
