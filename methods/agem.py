@@ -59,12 +59,10 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
     product = sum((p.grad * r).sum() for p, r in pairs if p.grad is not None)
     if product >= 0:
         return
-    scale = product / sum(r.square().sum() for _, r in pairs)
-    for p, r in pairs:
-        if p.grad is None:
-            p.grad = -scale * r
-        else:
-            p.grad -= scale * r
+    parts = [r for _, r in pairs]
+    scale = product / sum(square.sum() for square in torch._foreach_mul(parts, parts))
+    for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):
+        p.grad = part if p.grad is None else p.grad + part
 
 
 class AGEM(Method):

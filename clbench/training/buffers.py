@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clbench.loader import batches
 from clbench.memory import Memory, of_tensors
+from clbench.stream import Split
 
 
 class Buffer:
@@ -97,19 +98,27 @@ class ClassBuffer(Buffer):
 
     def keep(self, x: Tensor, y: Tensor, t: Tensor) -> None:
         """Draw `per_class` samples of each class in (t, y)."""
+        rows = self._rows(y, t)
+        self._append(x[rows], y[rows], t[rows])
+
+    def keep_from(self, dataset: Any) -> None:
+        """The same, from an Avalanche data set."""
+        split = getattr(dataset, "split", None)
+        if isinstance(split, Split):  # only what is kept need become inputs of the network
+            t = torch.full_like(split.labels, split.task)
+            rows = self._rows(split.labels, t)
+            self._append(split.inputs(rows), split.labels[rows], t[rows])
+        else:
+            parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
+            self.keep(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _rows(self, y: Tensor, t: Tensor) -> Tensor:
         kept = []
         for task in t.unique().tolist():
             for label in y[t == task].unique().tolist():
                 rows = ((t == task) & (y == label)).nonzero().flatten()
                 kept.append(rows[torch.randperm(len(rows))[: self.per_class]])
-        rows = torch.cat(kept)
-        self._append(x[rows], y[rows], t[rows])
-
-    def keep_from(self, dataset: Any) -> None:
-        """The same, from an Avalanche data set."""
-        parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
-        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
-        self.keep(x, y, t)
+        return torch.cat(kept)
 
 
 class BufferPlugin(SupervisedPlugin):
