@@ -33,7 +33,8 @@ class AGEMPlugin(BufferPlugin):
 
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         if len(self.buffer):
-            trainable = [p for p in strategy.model.parameters() if p.requires_grad]
+            groups = strategy.optimizer.param_groups  # far sooner walked than the network
+            trainable = [p for group in groups for p in group["params"] if p.requires_grad]
             project(trainable, self._reference(strategy, trainable))
 
     def _reference(self, strategy: Any, trainable: list[Tensor]) -> list[Tensor | None]:

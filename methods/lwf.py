@@ -4,8 +4,8 @@
 
 with h_k the output of head k for the current samples, and o_k what the network said there before
 the current task. The loss is Avalanche's `LearningWithoutForgetting`, which is right for networks
-of many heads; where heads are of one width, it is made of all of them at once. It has a term for
-every past task, and so its cost grows with them.
+of many heads; where heads are of one width, it is made of all of them at once, on the features that
+the step's own forward pass gave. It has a term for every past task, and so its cost grows with them.
 
 Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: the
 old network predicts without dropout, and is copied when the next task starts, so that a checkpoint
@@ -32,6 +32,13 @@ from clbench.training import Strategy
 class Distillation(LearningWithoutForgetting):
     """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
 
+    seen: tuple[Tensor | None, Tensor | None] = (None, None)
+    """The last samples that went through the network's trunk, and what came out."""
+
+    def see(self, trunk: Any, inputs: tuple[Tensor], features: Tensor) -> None:
+        """A forward hook of the trunk's."""
+        self.seen = (inputs[0], features)
+
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
         past, old = list(self.prev_classes_by_task), self.prev_model
         if not (type(old) is MultiHead and old.alike) or any(
@@ -39,8 +46,9 @@ class Distillation(LearningWithoutForgetting):
         ):
             return super()._lwf_penalty(out, x, curr_model)
         with torch.no_grad():
-            then = F.softmax(old.outputs(x, past) / self.temperature, 2)
-        now = F.log_softmax(curr_model.outputs(x, past) / self.temperature, 2)
+            then = F.softmax(old.outputs(old.trunk(x), past) / self.temperature, 1)
+        z = self.seen[1] if self.seen[0] is x else curr_model.trunk(x)
+        now = F.log_softmax(curr_model.outputs(z, past) / self.temperature, 1)
         return F.kl_div(now, then, reduction="sum") / len(x)
 
 
@@ -50,10 +58,19 @@ class LwFPlugin(AvalancheLwF):
     def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
         super().__init__(alpha, temperature)
         self.lwf = Distillation(alpha, temperature)
+        self._hook: Any = None
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self.lwf.expcount:
             self.lwf.prev_model = copy.deepcopy(strategy.model).eval()
+            if type(strategy.model) is MultiHead:
+                self._hook = strategy.model.trunk.register_forward_hook(self.lwf.see)
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self.lwf.seen = (None, None)
+        super().after_training_exp(strategy, **kwargs)
 
     def memory(self) -> Memory:
         teacher = self.lwf.prev_model
@@ -72,7 +89,7 @@ class LwF(Method):
     """The network keeps saying of new samples what it said before, in the heads of past tasks."""
 
     title = "LwF"
-    version = 2
+    version = 3
     family = "regularization"
     paper = "Li and Hoiem, Learning without Forgetting, ECCV 2016"
 

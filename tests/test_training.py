@@ -223,6 +223,18 @@ def test_heads_without_a_bias_are_not_taken_for_plain_ones() -> None:
     torch.testing.assert_close(net(x, tasks)[1:], net(x[1:], 1))
 
 
+def test_only_heads_without_a_mode_are_passed_over_when_it_is_set() -> None:
+    net = MultiHead(MLP((1, 2, 2), 4), [2, 2])
+    net.norm = torch.nn.Dropout()
+    net.eval()
+    assert not any(m.training for m in (net, *net.trunk.modules(), net.norm))
+    net.train()
+    assert all(m.training for m in net.modules())
+    net.heads[1] = torch.nn.Sequential(torch.nn.Dropout(), net.heads[1])
+    net.eval()
+    assert not any(m.training for m in net.modules())
+
+
 def test_by_task_with_one_task_calls_once() -> None:
     calls = []
     by_task(torch.ones(3, 1), torch.tensor([2, 2, 2]), lambda x, k: calls.append(k) or x)

@@ -127,6 +127,17 @@ class MultiHead(TaskNet):
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
 
+    def train(self, mode: bool = True) -> "MultiHead":
+        """As usual, but heads that are `alike` have no mode to set: forty would take a tenth of a
+        millisecond, which methods that look back with the network pay in every step."""
+        if not self.alike:
+            return super().train(mode)
+        self.training = mode
+        for child in self.children():
+            if child is not self.heads:
+                child.train(mode)
+        return self
+
     def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
         z = self.trunk(x)
         if task_labels is None:  # Avalanche asks so for every head's output, by task
@@ -138,11 +149,12 @@ class MultiHead(TaskNet):
                 return _Linears.apply(z, order, groups, *weights, *biases)
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
-    def outputs(self, x: Tensor, tasks: Sequence[int]) -> Tensor:
-        """What several heads, which are `alike`, say of the same samples: (tasks, B, C)."""
-        z = self.trunk(x)
+    def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
+        """What several heads, which are `alike`, say of the same features: (B, C, tasks), in which
+        a softmax over classes works on many tasks at once."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
-        return nn.functional.linear(z, weight, bias).view(len(z), len(tasks), -1).transpose(0, 1)
+        out = nn.functional.linear(z.to(weight.dtype), weight, bias)  # autocast gives others
+        return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()
 
     def _parameters_of(self, tasks: Sequence[int]) -> tuple[list[Any], list[Any]]:
         """Weights and biases of heads, taken in a way far faster than by their attributes."""

@@ -81,14 +81,26 @@ def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Str
     assert not plugin.lwf.prev_model.training
 
 
-def penalty(kind: type, student: Any, teacher: Any, seen: dict[int, set[int]]) -> Any:
-    """The loss at strength 0.5 and T = 3, and its gradients."""
+def penalty(
+    kind: type,
+    student: Any,
+    teacher: Any,
+    seen: dict[int, set[int]],
+    between: torch.Tensor | None = None,
+) -> Any:
+    """The loss at strength 0.5 and T = 3, and its gradients; samples `between` go through the
+    network before it."""
     lwf = kind(0.5, 3.0)
+    if kind is Distillation:
+        student.trunk.register_forward_hook(lwf.see)
     lwf.prev_model, lwf.expcount = teacher, 2
     lwf.prev_classes_by_task.update(seen)
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
     student.zero_grad()
-    loss = lwf(x, student(x, 2), student)
+    out = student(x, 2)
+    if between is not None:
+        student(between, 2)
+    loss = lwf(x, out, student)
     loss.backward()
     return loss.detach(), [p.grad for p in student.parameters()]
 
@@ -133,6 +145,34 @@ def test_all_heads_at_once_give_avalanches_loss(
         penalty(kind, student, teacher, seen) for kind in (Distillation, LearningWithoutForgetting)
     )
     torch.testing.assert_close(mine, theirs)
+
+
+def test_features_of_other_samples_are_not_taken_for_those_of_the_batch() -> None:
+    torch.manual_seed(0)
+    student, teacher = (MultiHead(MLP((4,), width=8), [3, 3, 3]) for _ in range(2))
+    mine, theirs = (
+        penalty(kind, student, teacher, ALL, between=torch.randn(5, 4))
+        for kind in (Distillation, LearningWithoutForgetting)
+    )
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_a_step_sends_its_samples_through_the_network_once(
+    make_stream: Callable[..., Stream],
+) -> None:
+    torch.manual_seed(0)
+    strategy: Any = LwF().build(make_stream(epochs=1))
+    passes = []
+
+    def count(trunk: Any, *rest: Any) -> None:
+        passes.append(trunk.training)
+
+    for k in range(3):
+        strategy.model.trunk._forward_hooks.clear()
+        strategy.model.trunk.register_forward_hook(count)
+        strategy.learn(k)
+        assert list(strategy.model.trunk._forward_hooks.values()) == [count]
+        assert sum(passes) == 5 * (k + 1)
 
 
 def test_heads_that_are_alike_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
