@@ -16,10 +16,11 @@ class Permutation:
     """Reorders the pixels of a batch (B, C, H, W), the same way for every image."""
 
     def __init__(self, order: np.ndarray) -> None:
-        self.order = torch.from_numpy(order)
+        self.order = order
 
     def __call__(self, images: Tensor) -> Tensor:
-        return images.flatten(1)[:, self.order].view_as(images)
+        # many times as fast as torch's own indexing
+        return torch.from_numpy(images.flatten(1).numpy().take(self.order, 1)).view_as(images)
 
 
 class PermutedMNIST(Benchmark):

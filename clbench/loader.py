@@ -55,9 +55,7 @@ class TensorLoader:
             order = torch.arange(n)
         else:
             order = torch.randperm(n, generator=self.shuffle)
-        for rows in order.to(self.home).split(
-            self.batch_size
-        ):  # index_select is faster than x[rows]
+        for rows in order.to(self.home).split(self.batch_size):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
             yield [x, self.y.index_select(0, rows), t]

@@ -76,7 +76,8 @@ class Split:
 
     def inputs(self, which: Tensor | slice | None = None) -> Tensor:
         """Network inputs, (n, C, H, W) float32: scaled to [0, 1], then by mean and std."""
-        raw = self.images[self.rows if which is None else self.rows[which]]
+        rows = self.rows if which is None else self.rows[which]
+        raw = self.images.index_select(0, rows)  # many times as fast as images[rows]
         if self.view is not None:
             raw = self.view(raw)
         mean = torch.tensor(self.mean).view(1, -1, 1, 1)
