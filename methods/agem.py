@@ -61,7 +61,10 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
     if product >= 0:
         return
     parts = [r for _, r in pairs]
-    scale = product / sum(square.sum() for square in torch._foreach_mul(parts, parts))
+    length = sum(square.sum() for square in torch._foreach_mul(parts, parts))
+    if not length > 0:  # a memory so well known that r.r is no number above 0
+        return
+    scale = product / length
     for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):
         p.grad = part if p.grad is None else p.grad + part
 

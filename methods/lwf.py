@@ -4,12 +4,13 @@
 
 with h_k the output of head k for the current samples, and o_k what the network said there before
 the current task. The loss is Avalanche's `LearningWithoutForgetting`, which is right for networks
-of many heads; where heads are of one width, it is made of all of them at once, on the features that
-the step's own forward pass gave. It has a term for every past task, and so its cost grows with them.
+of many heads; where heads are of one width, it is made of all of them at once, from the features of
+the step's own forward pass. It has a term for every past task, and so its cost grows with them.
 
 Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: the
-old network predicts without dropout, and is copied when the next task starts, so that a checkpoint
-needs no second network.
+new network's outputs for past heads come from the pass that the step makes anyway, with the same
+dropout masks, where heads are of one width; the old network predicts without dropout, and is copied
+again when the next task starts, so that a checkpoint needs no second network.
 """
 
 import copy
@@ -33,11 +34,12 @@ class Distillation(LearningWithoutForgetting):
     """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
 
     seen: tuple[Tensor | None, Tensor | None] = (None, None)
-    """The last samples that went through the network's trunk, and what came out."""
+    """The samples of the step's own forward pass, and the features that the trunk made of them."""
 
     def see(self, trunk: Any, inputs: tuple[Tensor], features: Tensor) -> None:
         """A forward hook of the trunk's."""
-        self.seen = (inputs[0], features)
+        if torch.is_grad_enabled():
+            self.seen = (inputs[0], features)
 
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
         past, old = list(self.prev_classes_by_task), self.prev_model
@@ -63,14 +65,18 @@ class LwFPlugin(AvalancheLwF):
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self.lwf.expcount:
             self.lwf.prev_model = copy.deepcopy(strategy.model).eval()
-            if type(strategy.model) is MultiHead:
-                self._hook = strategy.model.trunk.register_forward_hook(self.lwf.see)
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        if self.lwf.expcount and type(strategy.model) is MultiHead:
+            self._hook = strategy.model.trunk.register_forward_hook(self.lwf.see)
+
+    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
         if self._hook is not None:
             self._hook.remove()
-            self.lwf.seen = (None, None)
-        super().after_training_exp(strategy, **kwargs)
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        super().before_backward(strategy, **kwargs)
+        self.lwf.seen = (None, None)
 
     def memory(self) -> Memory:
         teacher = self.lwf.prev_model
@@ -82,6 +88,7 @@ class LwFPlugin(AvalancheLwF):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.lwf.expcount = state["tasks"]
+        self.lwf.prev_classes_by_task.clear()
         self.lwf.prev_classes_by_task.update({k: set(v) for k, v in state["classes"].items()})
 
 

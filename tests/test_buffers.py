@@ -1,11 +1,13 @@
 """Memories of past samples."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor
 
+from clbench.conformance import small_stream
 from clbench.training.buffers import ClassBuffer, Reservoir
 
 
@@ -134,6 +136,13 @@ def test_the_samples_of_a_class_are_drawn_not_the_first() -> None:
     buffer = ClassBuffer(3)
     buffer.keep(torch.arange(50.0).view(-1, 1), torch.zeros(50).long(), torch.zeros(50).long())
     assert buffer.x.flatten().tolist() != [0, 1, 2]
+    split = small_stream().tasks[0].train
+    drawn = []
+    for _ in range(2):
+        buffer = ClassBuffer(3)
+        buffer.keep_from(SimpleNamespace(split=split))
+        drawn.append(buffer.x)
+    assert not torch.equal(*drawn)
 
 
 def test_replay_counts_four_bytes_a_number() -> None:

@@ -209,7 +209,17 @@ def test_heads_of_one_width_give_what_autograd_gives() -> None:
     found = torch.autograd.grad((fast * weight).sum(), parameters)
     for a, b in zip(wanted, found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-    net, x = net.float(), x.float()
+    assert torch.equal(net(x, tasks.to(torch.uint8)), fast)
+    z = net.trunk(x).detach().requires_grad_()
+    net.trunk = torch.nn.Identity()
+    (first,) = torch.autograd.grad(net(z, tasks).sum(), z, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.square().sum().backward()
+
+
+def test_heads_of_one_width_give_autocasts_numbers_too() -> None:
+    net, x = MultiHead(MLP((1, 4, 4), 16), [3] * 8), torch.randn(42, 1, 4, 4)
+    tasks = torch.arange(42) % 8
     with torch.autocast("cpu", dtype=torch.bfloat16):  # the trunk's precision is not the heads'
         assert net(x, tasks).dtype == torch.bfloat16
 

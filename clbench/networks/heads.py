@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from avalanche.models import MultiTaskModule
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from clbench.networks.backbones import Backbone
 
@@ -25,7 +26,7 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
     if not _mixed(tasks):
         return forward(x, int(tasks[0]))
     present, counts, order = _sorted(tasks)
-    parts = x[order].split(counts)
+    parts = x.index_select(0, order).split(counts)
     outs = [forward(part, k) for k, part in zip(present, parts, strict=True)]
     width = max(out.shape[1] for out in outs)
     outs = [
@@ -34,7 +35,7 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
         else out
         for out in outs
     ]
-    return torch.cat(outs)[order.argsort()]
+    return torch.cat(outs).index_select(0, order.argsort())
 
 
 def _mixed(tasks: Tensor) -> bool:
@@ -52,6 +53,7 @@ def _sorted(tasks: Tensor) -> tuple[list[int], list[int], Tensor]:
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
     """The tasks, those with few samples first; how many tasks have how many samples; and the order
     in which samples lie so."""
+    tasks = tasks.long()  # smaller integers are no indices
     counts = tasks.bincount()
     order = (counts[tasks] * len(counts) + tasks).argsort(stable=True)
     present, sizes = tasks[order].unique_consecutive(return_counts=True)
@@ -62,7 +64,7 @@ def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
 class _Linears(torch.autograd.Function):
     """Each row through the linear head of its task, of which all have the same width.
 
-    What autograd does, without its bookkeeping for each of many small heads. Heads with equally
+    What autograd does once, without its bookkeeping for many small heads. Heads with equally
     many rows share one batched product, so that thirty cost little more than ten: `order` puts rows
     task by task, and the tasks of a group side by side. Parameters lie in that order, biases last.
     """
@@ -81,6 +83,7 @@ class _Linears(torch.autograd.Function):
         return out.index_select(0, back)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         z, weights, order, back = ctx.saved_tensors
         of_z, of_weights = torch.empty_like(z), torch.empty_like(weights)

@@ -1,12 +1,14 @@
 """A-GEM: the projection, the memory, and any number of tasks."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from clbench.methods.agem import AGEM, project
+from clbench.methods.agem import AGEM, AGEMPlugin, project
+from clbench.networks import MLP, MultiHead
 from clbench.stream import Stream
 
 
@@ -63,6 +65,36 @@ def test_no_reference_at_all_changes_nothing() -> None:
     project(params, [None])
     assert params[0].grad is not None
     assert params[0].grad.tolist() == [1.0, 1.0]
+
+
+def test_a_reference_too_small_to_be_squared_changes_nothing() -> None:
+    params = parameters([1.0, 1.0])
+    project(params, [torch.tensor([-1e-30, 0.0])])
+    assert params[0].grad is not None
+    assert params[0].grad.tolist() == [1.0, 1.0]
+
+
+def test_the_parameters_of_all_groups_are_projected() -> None:
+    """A gradient that is the opposite of the memory's has nothing left."""
+    torch.manual_seed(0)
+    net = MultiHead(MLP((4,), width=8), [2, 2])
+    plugin = AGEMPlugin(per_class=3, reference_batch=6)
+    y = torch.arange(6) % 2
+    plugin.buffer.keep(torch.randn(6, 4), y, torch.zeros_like(y))
+    trunk, head = list(net.trunk.parameters()), list(net.heads[0].parameters())
+    groups = [{"params": trunk}, {"params": [*head, *net.heads[1].parameters()]}]
+    strategy: Any = SimpleNamespace(
+        model=net, device="cpu", _criterion=nn.CrossEntropyLoss(),
+        optimizer=torch.optim.SGD(groups, lr=0.1),
+    )  # fmt: skip
+    for p, r in zip([*trunk, *head], plugin._reference(strategy, [*trunk, *head]), strict=True):
+        assert r is not None
+        assert r.abs().max() > 1e-3
+        p.grad = -r
+    plugin.after_backward(strategy)
+    for p in (*trunk, *head):
+        assert p.grad is not None
+        torch.testing.assert_close(p.grad, torch.zeros_like(p))
 
 
 def test_the_step_does_not_raise_the_loss_on_the_memory(make_stream: Callable[..., Stream]) -> None:

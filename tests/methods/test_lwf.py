@@ -1,5 +1,6 @@
 """LwF: the distillation against its formula, over all heads of past tasks."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -81,15 +82,28 @@ def test_the_old_network_predicts_without_dropout(make_stream: Callable[..., Str
     assert not plugin.lwf.prev_model.training
 
 
+def nothing(student: Any, x: torch.Tensor) -> None:
+    pass
+
+
+def others(student: Any, x: torch.Tensor) -> None:
+    student(torch.randn(5, 4), 2)
+
+
+def the_same_without_gradients(student: Any, x: torch.Tensor) -> None:
+    with torch.no_grad():
+        student(x, 2)
+
+
 def penalty(
     kind: type,
     student: Any,
     teacher: Any,
     seen: dict[int, set[int]],
-    between: torch.Tensor | None = None,
+    between: Callable[[Any, torch.Tensor], None] = nothing,
 ) -> Any:
-    """The loss at strength 0.5 and T = 3, and its gradients; samples `between` go through the
-    network before it."""
+    """The loss at strength 0.5 and T = 3, and its gradients; `between` passes through the network
+    before it."""
     lwf = kind(0.5, 3.0)
     if kind is Distillation:
         student.trunk.register_forward_hook(lwf.see)
@@ -98,8 +112,7 @@ def penalty(
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
     student.zero_grad()
     out = student(x, 2)
-    if between is not None:
-        student(between, 2)
+    between(student, x)
     loss = lwf(x, out, student)
     loss.backward()
     return loss.detach(), [p.grad for p in student.parameters()]
@@ -147,14 +160,30 @@ def test_all_heads_at_once_give_avalanches_loss(
     torch.testing.assert_close(mine, theirs)
 
 
-def test_features_of_other_samples_are_not_taken_for_those_of_the_batch() -> None:
+@pytest.mark.parametrize("between", [others, the_same_without_gradients])
+def test_features_of_another_pass_are_not_taken_for_those_of_the_step(between: Any) -> None:
     torch.manual_seed(0)
     student, teacher = (MultiHead(MLP((4,), width=8), [3, 3, 3]) for _ in range(2))
     mine, theirs = (
-        penalty(kind, student, teacher, ALL, between=torch.randn(5, 4))
+        penalty(kind, student, teacher, ALL, between)
         for kind in (Distillation, LearningWithoutForgetting)
     )
     torch.testing.assert_close(mine, theirs)
+
+
+class Interruption(SupervisedPlugin):
+    """Copies the network after every step, and stops training once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop = True
+        self.copies: list[Any] = []
+
+    def after_update(self, strategy: Any, **kwargs: Any) -> None:
+        self.copies.append(copy.deepcopy(strategy.model))
+        if self.stop:
+            self.stop = False
+            raise KeyboardInterrupt
 
 
 def test_a_step_sends_its_samples_through_the_network_once(
@@ -167,12 +196,25 @@ def test_a_step_sends_its_samples_through_the_network_once(
     def count(trunk: Any, *rest: Any) -> None:
         passes.append(trunk.training)
 
+    strategy.model.trunk.register_forward_hook(count)
     for k in range(3):
-        strategy.model.trunk._forward_hooks.clear()
-        strategy.model.trunk.register_forward_hook(count)
         strategy.learn(k)
-        assert list(strategy.model.trunk._forward_hooks.values()) == [count]
-        assert sum(passes) == 5 * (k + 1)
+        assert sum(passes) == 5 * (k + 1)  # the old network is not in training
+
+
+def test_nothing_of_a_step_stays_on_the_network(make_stream: Callable[..., Stream]) -> None:
+    """So it can be copied in the middle of a task, and trained again after an interruption."""
+    torch.manual_seed(0)
+    strategy: Any = LwF().build(make_stream(epochs=1))
+    strategy.learn(0)
+    interruption = Interruption()
+    strategy.plugins.append(interruption)
+    with pytest.raises(KeyboardInterrupt):
+        strategy.learn(1)
+    assert not strategy.model.trunk._forward_hooks
+    assert strategy.plugins[1].lwf.seen == (None, None)
+    strategy.learn(1)
+    assert len(interruption.copies) == 1 + 5
 
 
 def test_heads_that_are_alike_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The promise to Avalanche's users: the plugins work in stock strategies on stock benchmarks."""
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from clbench.methods.agem import AGEMPlugin
 from clbench.methods.derpp import DERPPPlugin
 from clbench.methods.er_res import ReservoirReplayPlugin
 from clbench.methods.ewc import EWCPlugin
+from clbench.methods.gem import GEMPlugin
 from clbench.methods.lwf import LwFPlugin
 from clbench.methods.mas import MASPlugin
 from clbench.networks import MLP, MultiHead
@@ -58,6 +60,11 @@ def lwf(plugin: Any) -> None:
     assert dict(plugin.lwf.prev_classes_by_task) == {t: {0, 1} for t in range(TASKS)}
 
 
+def first_head(model: Any) -> list[torch.Tensor]:
+    heads = model.heads if isinstance(model, MultiHead) else model.classifier.classifiers.values()
+    return [p.detach().clone() for p in next(iter(heads)).parameters()]
+
+
 def avalanches() -> Any:
     model = MTSimpleMLP(input_size=16, hidden_size=32)
     model.classifier.masking = False  # Avalanche 0.6's masking fails on its own classes timeline
@@ -68,25 +75,7 @@ def ours() -> MultiHead:
     return MultiHead(MLP((16,), width=32), [2] * TASKS)
 
 
-@pytest.mark.parametrize("network", [avalanches, ours])
-@pytest.mark.parametrize(
-    ("make", "look"),
-    [
-        (lambda: EWCPlugin(strength=100.0), ewc),
-        (lambda: AGEMPlugin(per_class=4, reference_batch=8), agem),
-        (lambda: ReservoirReplayPlugin(size=12), reservoir),
-        (lambda: MASPlugin(strength=0.1), ewc),
-        (lambda: DERPPPlugin(size=12, width=2), reservoir),
-        (lambda: LwFPlugin(), lwf),
-    ],
-    ids=["ewc", "agem", "er-res", "mas", "derpp", "lwf"],
-)
-def test_the_plugin_works_in_stock_naive(
-    make: Callable[[], Any], look: Callable[[Any], None], network: Callable[[], Any]
-) -> None:
-    torch.manual_seed(0)
-    made, plugin, model = benchmark(), make(), network()
-    assert not any(hasattr(e.dataset, "split") for e in made.train_stream)
+def train(plugin: Any, model: Any, experiences: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No loggers specified")
         evaluator = EvaluationPlugin()
@@ -99,11 +88,54 @@ def test_the_plugin_works_in_stock_naive(
         plugins=[plugin],
         evaluator=evaluator,
     )
-    for experience in made.train_stream:
+    for experience in experiences:
         strategy.train(experience)
+
+
+@pytest.mark.parametrize("network", [avalanches, ours])
+@pytest.mark.parametrize(
+    ("make", "look"),
+    [
+        (lambda: EWCPlugin(strength=100.0), ewc),
+        (lambda: AGEMPlugin(per_class=4, reference_batch=8), agem),
+        (lambda: GEMPlugin(per_class=4), agem),
+        (lambda: ReservoirReplayPlugin(size=12), reservoir),
+        (lambda: MASPlugin(strength=0.1), ewc),
+        (lambda: DERPPPlugin(size=12, width=2), reservoir),
+        (lambda: LwFPlugin(), lwf),
+    ],
+    ids=["ewc", "agem", "gem", "er-res", "mas", "derpp", "lwf"],
+)
+def test_the_plugin_works_in_stock_naive(
+    make: Callable[[], Any], look: Callable[[Any], None], network: Callable[[], Any]
+) -> None:
+    torch.manual_seed(0)
+    made, plugin, model = benchmark(), make(), network()
+    assert not any(hasattr(e.dataset, "split") for e in made.train_stream)
+    train(plugin, model, made.train_stream[:1])
+    before = first_head(model)
+    train(plugin, model, made.train_stream[1:])
     look(plugin)
+    # what looks back also teaches the head of a past task, which fine-tuning never touches
+    same = all(map(torch.equal, before, first_head(model)))
+    assert same == (look is ewc)
     model.eval()
     for task, experience in enumerate(made.test_stream):
         x = torch.stack([experience.dataset[i][0] for i in range(30)])
         right = model(x, task).argmax(1) == torch.arange(30) % 2
         assert right.float().mean() > 0.8
+
+
+@pytest.mark.parametrize("kind", [EWCPlugin, MASPlugin])
+def test_a_penalty_holds_the_network_near_what_it_was(kind: Any) -> None:
+    moved = []
+    for strength in (0.0, 100.0 if kind is EWCPlugin else 0.1):
+        torch.manual_seed(0)
+        made, plugin, model = benchmark(), kind(strength=strength), ours()
+        train(plugin, model, made.train_stream[:1])
+        before = copy.deepcopy(model.trunk)
+        train(plugin, model, made.train_stream[1:2])
+        with torch.no_grad():
+            pairs = zip(before.parameters(), model.trunk.parameters(), strict=True)
+            moved.append(sum(float((p - b).square().sum()) for b, p in pairs))
+    assert moved[1] < moved[0]
