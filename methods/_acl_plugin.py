@@ -13,6 +13,7 @@ from clbench.memory import Memory, of_model
 from clbench.networks.acl import ACLNet, Discriminator
 from clbench.training.buffers import ClassBuffer
 
+from ._acl_frozen import FrozenLatents
 from ._acl_probe import probe
 
 
@@ -91,6 +92,7 @@ class ACLPlugin(SupervisedPlugin):
         self.done: list[int] = []
         """Tasks that are learned, whose P^k and p^k are frozen."""
         self.k = 0
+        self.latents = FrozenLatents()
         if self.settings.discriminator:
             self._make_discriminator(tasks + 1)
 
@@ -102,6 +104,11 @@ class ACLPlugin(SupervisedPlugin):
             if self.settings.fresh_discriminator:
                 self._make_discriminator(self.k + 2)
             self.discriminator.to(strategy.device)
+        if not len(self.buffer):  # whose samples join a batch
+            self.latents.put_into(strategy)
+
+    def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+        self.latents.put_into(strategy, test=not _is_validation(strategy))
 
     def _make_discriminator(self, labels: int) -> None:
         self.discriminator = Discriminator(self.latent, labels)
@@ -122,6 +129,12 @@ class ACLPlugin(SupervisedPlugin):
         strategy.mbatch = [torch.cat([now[0], x]), torch.cat([now[1], y]), torch.cat([now[-1], t])]
         if self.settings.replay_private == "current":
             strategy.model.current_private = self.k
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        if getattr(strategy.dataloader, "more", None) is not None:
+            strategy.model.known = (strategy.mb_x, strategy.mbatch[2])
+
+    before_eval_forward = before_forward
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         strategy.loss = self._total(strategy, strategy.loss)
@@ -189,9 +202,11 @@ class ACLPlugin(SupervisedPlugin):
 
     def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """The public code selects epochs by the total loss; otherwise by the task loss alone."""
-        origin = getattr(strategy.experience, "origin_stream", None)
-        if self.settings.valid_total and getattr(origin, "name", "") == "valid":
+        if self.settings.valid_total and _is_validation(strategy):
             strategy.loss = self._total(strategy, strategy.loss)
+
+    def after_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.model.known = None
 
     # ---- after a task ----
 
@@ -241,3 +256,8 @@ class ACLPlugin(SupervisedPlugin):
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         self._freeze(strategy.model)  # a network that was loaded from a checkpoint is not frozen
+
+
+def _is_validation(strategy: Any) -> bool:
+    origin = getattr(strategy.experience, "origin_stream", None)
+    return getattr(origin, "name", "") == "valid"

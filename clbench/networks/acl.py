@@ -66,25 +66,37 @@ class ACLNet(TaskNet):
         """If set, all samples go through this P (an accident of the public code)."""
         self.last: tuple[Tensor, Tensor] | None = None
         """z_S and z_P of the last forward pass in training mode, before any dropping."""
+        self.known: tuple[Tensor, Tensor] | None = None
+        """Samples, and their z_S: S is not asked for it again."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether S is there and does not learn."""
+        return self.shared is not None and not next(self.shared.parameters()).requires_grad
 
     def train(self, mode: bool = True) -> "ACLNet":
         """As usual, but a frozen S is a fixed function: without dropout."""
         super().train(mode)
-        if self.shared is not None and not next(self.shared.parameters()).requires_grad:
+        if self.shared is not None and self.frozen:
             self.shared.eval()
         return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off."""
-        if self.recipe.scale != (1.0, 0.0):
-            x = x * self.recipe.scale[0] + self.recipe.scale[1]
+        known = self.known[1] if self.known is not None and self.known[0] is x else None
+        x = self.scaled(x)
         none = x.new_zeros(len(x), 0)
-        z_s = self.shared(x) if self.shared is not None else none
+        z_s = known if known is not None else none if self.shared is None else self.shared(x)
         if not len(self.private):
             return z_s, none
         if self.current_private is not None:
             tasks = self.current_private
         return z_s, by_task(x, tasks, lambda part, k: self.private[k](part))
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """What the branches see of x."""
+        scale, shift = self.recipe.scale
+        return x if (scale, shift) == (1.0, 0.0) else x * scale + shift
 
     def classify(self, z_s: Tensor, z_p: Tensor, tasks: Tensor | int) -> Tensor:
         """The heads' logits."""

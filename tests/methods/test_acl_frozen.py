@@ -1,0 +1,87 @@
+"""A frozen S of ACL is asked once for what it says of a sample, and the results stay the same."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from clbench.conformance import small_stream
+from clbench.methods._acl_frozen import FrozenLatents
+from clbench.methods.acl import ACL
+from clbench.seeding import seed_everything
+
+EPOCHS = 3
+
+
+def learned(tasks: int = 1, **params: Any) -> tuple[Any, list[int]]:
+    """A strategy after some tasks, and how many samples went through S since, batch by batch."""
+    torch.set_num_threads(1)
+    stream = small_stream(epochs=EPOCHS)
+    seed_everything(0, "init")
+    strategy = ACL(**params).build(stream)
+    for k in range(tasks):
+        seed_everything(0, "task", k)
+        strategy.learn(k)
+    asked: list[int] = []
+    strategy.model.shared.register_forward_hook(lambda *call: asked.append(len(call[2])))
+    return strategy, asked
+
+
+def test_s_is_asked_once_a_task_for_each_sample_of_training_and_validation() -> None:
+    strategy, asked = learned()
+    for k in (1, 2):
+        asked.clear()
+        assert len(strategy.learn(k)) == EPOCHS
+        task = strategy.stream.tasks[k]
+        assert sum(asked) == len(task.train) + len(task.valid)
+
+
+@pytest.mark.parametrize("params", [{"shared_rate": 1.0}, {"per_class": 2}])
+def test_s_is_asked_in_every_step_where_it_learns_or_samples_are_replayed(params: Any) -> None:
+    strategy, asked = learned(**params)
+    strategy.learn(1)
+    assert sum(asked) > EPOCHS * len(strategy.stream.tasks[1].train)
+
+
+@pytest.mark.parametrize("preset", ["balanced", "official"])
+def test_the_results_are_those_of_asking_always(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> tuple[list[Any], list[float], dict[str, Any]]:
+        strategy, _ = learned(2, preset=preset, shared_rate=0.0)
+        assert strategy.model.known is None
+        accuracies = [strategy.accuracy(k) for k in range(3)]
+        weights = {n: w.clone() for n, w in strategy.model.state_dict().items()}
+        return strategy.learn(2), accuracies, weights
+
+    curve, accuracies, weights = run()
+    monkeypatch.setattr(FrozenLatents, "put_into", lambda *_, **__: None)
+    other_curve, other_accuracies, other_weights = run()
+    assert accuracies == other_accuracies
+    for mine, theirs in zip(curve, other_curve, strict=True):
+        assert mine["valid_loss"] == pytest.approx(theirs["valid_loss"], rel=1e-5)
+    torch.testing.assert_close(weights, other_weights)
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "valid_accuracy"])
+def test_a_changed_s_is_asked_again(measure: str) -> None:
+    strategy, asked = learned(2)
+    before = getattr(strategy, measure)(0)
+    seen = sum(asked)
+    assert seen > 0
+    assert getattr(strategy, measure)(0) == before
+    assert sum(asked) == seen
+    with torch.no_grad():
+        strategy.model.shared[-3].weight.neg_()  # the last linear layer
+    after = getattr(strategy, measure)(0)
+    assert sum(asked) == 2 * seen
+    strategy.plugins[1].latents = FrozenLatents()
+    assert getattr(strategy, measure)(0) == after
+
+
+def test_what_is_known_of_some_samples_is_not_said_of_others() -> None:
+    net = learned()[0].model.eval()
+    x, others = torch.randn(2, 4, 1, 28, 28)
+    net.known = (x, torch.full((4, 64), 7.0))
+    assert torch.equal(net.latents(x, 0)[0], net.known[1])
+    assert torch.equal(net.latents(others, 0)[0], net.shared(others))
