@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from clbench.stream import Split
 
-Batch = list[Tensor]  # [x, y, task labels], or one more before the last
+Batch = list[Tensor]  # [x, y, task labels]
 
 FLOATS = 2**26
 """Splits of up to this many numbers (256 MB) become network inputs once; larger ones batch-wise."""
@@ -45,8 +45,9 @@ class TensorLoader:
         self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, seen many times
         self.batch_size = batch_size
         self.shuffle = shuffle
-        self.more: Tensor | None = None
-        """What else is known of each sample, a row each; it stands third in batches, if set."""
+        self.known: Tensor | None = None
+        """What is known of each sample, a row each: the inputs x of a batch have it as `x.known`,
+        and what is made of them does not."""
 
     def __len__(self) -> int:
         return -(-len(self.y) // self.batch_size)
@@ -60,8 +61,9 @@ class TensorLoader:
         for rows in order.to(self.home).split(self.batch_size):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
-            more = [] if self.more is None else [self.more.index_select(0, rows)]
-            yield [x, self.y.index_select(0, rows), *more, t]
+            if self.known is not None:
+                x.known = self.known.index_select(0, rows)  # type: ignore[attr-defined]
+            yield [x, self.y.index_select(0, rows), t]
 
     def _inputs(self, rows: Tensor) -> Tensor:
         """Network inputs of rows of all splits together, made for this batch."""

@@ -7,39 +7,45 @@ from torch import Tensor
 
 from clbench.loader import TensorLoader
 from clbench.networks.acl import ACLNet
+from clbench.stream import Split
 
 
 class FrozenLatents:
-    """Lets batches carry the z_S of their samples, while S does not learn.
+    """Lets samples carry their z_S, while S does not learn.
 
-    Training and validation data come back in every epoch, and keep theirs for a task, with their
-    loader; test data come back after every task. All are forgotten as soon as a weight of S is not
-    what it was, so that a test tells of the network as it is.
+    Training and validation data come back in every epoch, test data after every task. All that S
+    said is forgotten as soon as a weight of S is not what it was, so that a test tells of the
+    network as it is.
     """
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
-        self.of_tests: dict[int, Tensor] = {}
+        self.kept: dict[int, tuple[Split, Tensor, bool]] = {}
+        """Data, their z_S, and whether they are for tests, by the id of the data."""
+
+    def keep_tests(self) -> None:
+        """Forget the data of the task that is over."""
+        self.kept = {key: found for key, found in self.kept.items() if found[2]}
 
     def put_into(self, strategy: Any, test: bool = False) -> None:
-        """The batches of the strategy's loader carry z_S, if that can be."""
+        """The samples of the strategy's loader carry z_S, if that can be."""
         loader, model = strategy.dataloader, strategy.model
-        if not model.frozen or not isinstance(loader, TensorLoader) or loader.x is None:
+        if not isinstance(loader, TensorLoader):
+            return
+        loader.known = None
+        if not model.frozen or loader.x is None or len(loader.splits) > 1:
             return
         if strategy.stream.protocol.autocast:
             return
         if self._is_new(model):
-            loader.more, self.of_tests = None, {}
-        key = id(loader.splits[0])  # the stream's own, which stay
-        if test:
-            loader.more = self.of_tests.get(key)
-        if loader.more is None:
+            self.kept = {}
+        split = loader.splits[0]
+        if id(split) not in self.kept:
             parts = loader.x.split(strategy.eval_mb_size)
             with torch.no_grad():
                 z_s = [model.shared(model.scaled(x.to(strategy.device))) for x in parts]
-            loader.more = torch.cat(z_s).to(loader.home)
-        if test:
-            self.of_tests[key] = loader.more
+            self.kept[id(split)] = (split, torch.cat(z_s).to(loader.home), test)
+        loader.known = self.kept[id(split)][1]
 
     def _is_new(self, model: ACLNet) -> bool:
         """Whether a weight of S has changed since this was asked last."""

@@ -104,7 +104,10 @@ class ACLPlugin(SupervisedPlugin):
             if self.settings.fresh_discriminator:
                 self._make_discriminator(self.k + 2)
             self.discriminator.to(strategy.device)
-        if not len(self.buffer):  # whose samples join a batch
+        self.latents.keep_tests()
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        if not len(self.buffer):  # whose samples join every batch
             self.latents.put_into(strategy)
 
     def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -129,12 +132,6 @@ class ACLPlugin(SupervisedPlugin):
         strategy.mbatch = [torch.cat([now[0], x]), torch.cat([now[1], y]), torch.cat([now[-1], t])]
         if self.settings.replay_private == "current":
             strategy.model.current_private = self.k
-
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
-        if getattr(strategy.dataloader, "more", None) is not None:
-            strategy.model.known = (strategy.mb_x, strategy.mbatch[2])
-
-    before_eval_forward = before_forward
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         strategy.loss = self._total(strategy, strategy.loss)
@@ -204,9 +201,6 @@ class ACLPlugin(SupervisedPlugin):
         """The public code selects epochs by the total loss; otherwise by the task loss alone."""
         if self.settings.valid_total and _is_validation(strategy):
             strategy.loss = self._total(strategy, strategy.loss)
-
-    def after_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
-        strategy.model.known = None
 
     # ---- after a task ----
 

@@ -48,6 +48,7 @@ class ACL(Method):
     """A shared, task-invariant network and small private ones, told apart by an adversary."""
 
     title = "ACL"
+    version = 2
     family = "structure"
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
 

@@ -33,14 +33,6 @@ from clbench.training import Strategy
 class Distillation(LearningWithoutForgetting):
     """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
 
-    seen: tuple[Tensor | None, Tensor | None] = (None, None)
-    """The samples of the step's own forward pass, and the features that the trunk made of them."""
-
-    def see(self, trunk: Any, inputs: tuple[Tensor], features: Tensor) -> None:
-        """A forward hook of the trunk's."""
-        if torch.is_grad_enabled():
-            self.seen = (inputs[0], features)
-
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
         past, old = list(self.prev_classes_by_task), self.prev_model
         if not (type(old) is MultiHead and old.alike) or any(
@@ -49,7 +41,9 @@ class Distillation(LearningWithoutForgetting):
             return super()._lwf_penalty(out, x, curr_model)
         with torch.no_grad():
             then = F.softmax(old.outputs(old.trunk(x), past) / self.temperature, 1)
-        z = self.seen[1] if self.seen[0] is x else curr_model.trunk(x)
+        seen, z = getattr(out, "made_of", (None, None))
+        if seen is not x:
+            z = curr_model.trunk(x)
         now = F.log_softmax(curr_model.outputs(z, past) / self.temperature, 1)
         return F.kl_div(now, then, reduction="sum") / len(x)
 
@@ -60,23 +54,10 @@ class LwFPlugin(AvalancheLwF):
     def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
         super().__init__(alpha, temperature)
         self.lwf = Distillation(alpha, temperature)
-        self._hook: Any = None
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self.lwf.expcount:
             self.lwf.prev_model = copy.deepcopy(strategy.model).eval()
-
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
-        if self.lwf.expcount and type(strategy.model) is MultiHead:
-            self._hook = strategy.model.trunk.register_forward_hook(self.lwf.see)
-
-    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
-        if self._hook is not None:
-            self._hook.remove()
-
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-        super().before_backward(strategy, **kwargs)
-        self.lwf.seen = (None, None)
 
     def memory(self) -> Memory:
         teacher = self.lwf.prev_model

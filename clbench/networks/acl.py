@@ -66,8 +66,6 @@ class ACLNet(TaskNet):
         """If set, all samples go through this P (an accident of the public code)."""
         self.last: tuple[Tensor, Tensor] | None = None
         """z_S and z_P of the last forward pass in training mode, before any dropping."""
-        self.known: tuple[Tensor, Tensor] | None = None
-        """Samples, and their z_S: S is not asked for it again."""
 
     @property
     def frozen(self) -> bool:
@@ -82,8 +80,10 @@ class ACLNet(TaskNet):
         return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
-        """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off."""
-        known = self.known[1] if self.known is not None and self.known[0] is x else None
+        """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off.
+
+        S is not asked where samples carry its answer, as the loader's `x.known`."""
+        known = None if x.requires_grad else getattr(x, "known", None)
         x = self.scaled(x)
         none = x.new_zeros(len(x), 0)
         z_s = known if known is not None else none if self.shared is None else self.shared(x)

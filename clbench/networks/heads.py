@@ -145,18 +145,24 @@ class MultiHead(TaskNet):
         z = self.trunk(x)
         if task_labels is None:  # Avalanche asks so for every head's output, by task
             return {k: head(z) for k, head in enumerate(self.heads)}
+        out = self._classify(z, task_labels)
+        out.made_of = (x, z)  # type: ignore[attr-defined]  # for who wants more of the same pass
+        return out
+
+    def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
         if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, groups, order = _by_size(task_labels)
             weights, biases = self._parameters_of(present)
             if z.dtype == weights[0].dtype:  # not where autocast computes
-                return _Linears.apply(z, order, groups, *weights, *biases)
+                out: Tensor = _Linears.apply(z, order, groups, *weights, *biases)
+                return out
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
         """What several heads, which are `alike`, say of the same features: (B, C, tasks), in which
         a softmax over classes works on many tasks at once."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
-        out = nn.functional.linear(z.to(weight.dtype), weight, bias)  # autocast gives others
+        out = nn.functional.linear(z, weight, bias)
         return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()
 
     def _parameters_of(self, tasks: Sequence[int]) -> tuple[list[Any], list[Any]]:

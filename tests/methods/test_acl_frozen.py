@@ -1,9 +1,11 @@
 """A frozen S of ACL is asked once for what it says of a sample, and the results stay the same."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from avalanche.training.plugins import SupervisedPlugin
 
 from clbench.conformance import small_stream
 from clbench.methods._acl_frozen import FrozenLatents
@@ -49,7 +51,6 @@ def test_the_results_are_those_of_asking_always(
 ) -> None:
     def run() -> tuple[list[Any], list[float], dict[str, Any]]:
         strategy, _ = learned(2, preset=preset, shared_rate=0.0)
-        assert strategy.model.known is None
         accuracies = [strategy.accuracy(k) for k in range(3)]
         weights = {n: w.clone() for n, w in strategy.model.state_dict().items()}
         return strategy.learn(2), accuracies, weights
@@ -79,9 +80,56 @@ def test_a_changed_s_is_asked_again(measure: str) -> None:
     assert getattr(strategy, measure)(0) == after
 
 
-def test_what_is_known_of_some_samples_is_not_said_of_others() -> None:
+def test_what_a_change_of_s_makes_untrue_is_not_used_by_another_measurement() -> None:
+    strategy, _ = learned(2)
+    valid = [strategy.stream.avalanche.valid_stream[1]]
+
+    def turn() -> None:
+        with torch.no_grad():
+            strategy.model.shared[-3].weight.neg_()
+
+    first = strategy._measure(valid)
+    turn()
+    strategy.accuracy(1)
+    assert strategy._measure(valid) != first
+    strategy.model.requires_grad_(True)  # an S that learns is always asked
+    turn()
+    assert strategy._measure(valid) == pytest.approx(first)
+
+
+def test_s_is_asked_about_samples_that_a_plugin_changes() -> None:
+    class Mirror(SupervisedPlugin):
+        def before_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.mbatch[0] = strategy.mbatch[0].flip(3)
+
+    strategy, asked = learned(2)
+    strategy.plugins.append(Mirror())
+    for _ in range(2):
+        asked.clear()
+        found = strategy._measure([strategy.stream.avalanche.test_stream[0]])
+        assert sum(asked) >= len(strategy.stream.tasks[0].test)
+    strategy.plugins[1].latents.put_into = lambda *_, **__: None
+    assert strategy._measure([strategy.stream.avalanche.test_stream[0]]) == found
+
+
+def test_what_is_known_of_samples_is_used_for_them_alone_and_not_for_their_gradients() -> None:
     net = learned()[0].model.eval()
-    x, others = torch.randn(2, 4, 1, 28, 28)
-    net.known = (x, torch.full((4, 64), 7.0))
-    assert torch.equal(net.latents(x, 0)[0], net.known[1])
-    assert torch.equal(net.latents(others, 0)[0], net.shared(others))
+    x: Any = torch.randn(4, 1, 28, 28)
+    x.known = torch.full((4, 64), 7.0)
+    assert torch.equal(net.latents(x, 0)[0], x.known)
+    assert torch.equal(net.latents(x.clone(), 0)[0], net.shared(x))
+    x.requires_grad_()
+    assert torch.equal(net.latents(x, 0)[0], net.shared(x))
+
+
+def test_only_test_data_are_kept_for_later_tasks() -> None:
+    strategy, _ = learned(2)
+    strategy.accuracy(0)
+    kept = strategy.plugins[1].latents.kept
+    assert len(kept) == 3  # training and validation data of task 2, test data of task 1
+    strategy.plugins[1].before_training_exp(SimpleNamespace(
+        experience=strategy.stream.avalanche.train_stream[2], device="cpu",
+    ))  # fmt: skip
+    [(split, z_s, _)] = strategy.plugins[1].latents.kept.values()
+    assert split is strategy.stream.tasks[0].test
+    torch.testing.assert_close(z_s, strategy.model.eval().shared(split.inputs()))
