@@ -35,23 +35,20 @@ class FrozenLatents:
         loader.known = None
         if not model.frozen or loader.x is None or len(loader.splits) > 1:
             return
-        if strategy.stream.protocol.autocast:
-            return
-        if self._is_new(model):
-            self.kept = {}
+        if strategy.stream.protocol.autocast or loader.home.type != strategy.device.type:
+            return  # samples of another device are copied to the network's, and lose it
         split = loader.splits[0]
-        if id(split) not in self.kept:
+        loader.known = self.known(model, split)
+        if loader.known is None:
             parts = loader.x.split(strategy.eval_mb_size)
             with torch.no_grad():
-                z_s = [model.shared(model.scaled(x.to(strategy.device))) for x in parts]
-            self.kept[id(split)] = (split, torch.cat(z_s).to(loader.home), test)
-        loader.known = self.kept[id(split)][1]
+                loader.known = torch.cat([model.shared(model.scaled(x)) for x in parts])
+            self.kept[id(split)] = (split, loader.known, test)
 
-    def _is_new(self, model: ACLNet) -> bool:
-        """Whether a weight of S has changed since this was asked last."""
+    def known(self, model: ACLNet, split: Split) -> Tensor | None:
+        """The z_S of all samples of a split, if S was asked and is what it was then."""
         assert model.shared is not None
         weights = list(model.shared.state_dict().values())
-        if self.weights and all(map(torch.equal, self.weights, weights)):
-            return False
-        self.weights = [weight.clone() for weight in weights]
-        return True
+        if not self.weights or not all(map(torch.equal, self.weights, weights)):
+            self.weights, self.kept = [weight.clone() for weight in weights], {}
+        return self.kept[id(split)][1] if id(split) in self.kept else None

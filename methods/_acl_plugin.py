@@ -226,7 +226,7 @@ class ACLPlugin(SupervisedPlugin):
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
         """What each branch carries; see `probe`."""
         discriminator = self.discriminator if self.settings.discriminator else None
-        return probe(strategy, discriminator, self.k)
+        return probe(strategy, discriminator, self.k, self.latents)
 
     def memory(self) -> Memory:
         d = of_model(self.discriminator) if self.settings.discriminator else 0

@@ -7,9 +7,13 @@ from torch import Tensor, nn
 
 from clbench.networks.acl import ACLNet
 
+from ._acl_frozen import FrozenLatents
+
 
 @torch.no_grad()
-def probe(strategy: Any, discriminator: nn.Module | None, k: int) -> dict[str, Any]:
+def probe(
+    strategy: Any, discriminator: nn.Module | None, k: int, latents: FrozenLatents
+) -> dict[str, Any]:
     """After task k: the state of z_S on task k's test data, D's accuracy, and test accuracies with
     a branch taken away, on task k, and on all tasks after the last one."""
     model: ACLNet = strategy.model
@@ -18,7 +22,8 @@ def probe(strategy: Any, discriminator: nn.Module | None, k: int) -> dict[str, A
     tasks = range(k + 1) if k == len(tests) - 1 else [k]
     found: dict[str, Any] = {"without": {}}
     for i in tasks:
-        z_s, z_p, y = _latents(model, tests[i], i, strategy)
+        known = latents.known(model, tests[i]) if model.frozen else None
+        z_s, z_p, y = _latents(model, tests[i], i, strategy, known)
         found["without"][str(i + 1)] = _without(model, z_s, z_p, y, i)
     if model.shared is not None:
         spread = z_s.std(0)
@@ -33,12 +38,15 @@ def probe(strategy: Any, discriminator: nn.Module | None, k: int) -> dict[str, A
     return found
 
 
-def _latents(model: ACLNet, test: Any, i: int, strategy: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _latents(
+    model: ACLNet, test: Any, i: int, strategy: Any, known: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     step, device = strategy.eval_mb_size, strategy.device
-    parts = [
-        model.latents(test.inputs(slice(at, at + step)).to(device), i)
-        for at in range(0, len(test), step)
-    ]
+    parts = []
+    for at in range(0, len(test), step):
+        x: Any = test.inputs(slice(at, at + step)).to(device)
+        x.known = None if known is None else known[at : at + step]
+        parts.append(model.latents(x, i))
     z_s, z_p = (torch.cat(column) for column in zip(*parts, strict=True))
     return z_s, z_p, test.labels.to(device)
 

@@ -49,9 +49,10 @@ def test_s_is_asked_in_every_step_where_it_learns_or_samples_are_replayed(params
 def test_the_results_are_those_of_asking_always(
     preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run() -> tuple[list[Any], list[float], dict[str, Any]]:
+    def run() -> tuple[list[Any], list[Any], dict[str, Any]]:
         strategy, _ = learned(2, preset=preset, shared_rate=0.0)
-        accuracies = [strategy.accuracy(k) for k in range(3)]
+        accuracies: list[Any] = [strategy.accuracy(k) for k in range(3)]
+        accuracies.append(strategy.diagnostics()["without"])
         weights = {n: w.clone() for n, w in strategy.model.state_dict().items()}
         return strategy.learn(2), accuracies, weights
 
@@ -120,6 +121,17 @@ def test_what_is_known_of_samples_is_used_for_them_alone_and_not_for_their_gradi
     assert torch.equal(net.latents(x.clone(), 0)[0], net.shared(x))
     x.requires_grad_()
     assert torch.equal(net.latents(x, 0)[0], net.shared(x))
+
+
+def test_diagnostics_ask_s_only_where_it_was_not_asked_yet() -> None:
+    strategy, asked = learned(2)
+    before = strategy.diagnostics()
+    seen = sum(asked)
+    assert seen == len(strategy.stream.tasks[1].test)
+    strategy.accuracy(1)
+    assert sum(asked) == 2 * seen
+    assert strategy.diagnostics() == before
+    assert sum(asked) == 2 * seen
 
 
 def test_only_test_data_are_kept_for_later_tasks() -> None:
