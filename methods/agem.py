@@ -62,7 +62,7 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
         return
     parts = [r for _, r in pairs]
     length = sum(square.sum() for square in torch._foreach_mul(parts, parts))
-    if not length > 0:  # a memory so well known that r.r is no number above 0
+    if length == 0:  # a memory so well known that r.r is below the smallest number
         return
     scale = product / length
     for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):

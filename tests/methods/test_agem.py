@@ -72,6 +72,8 @@ def test_a_reference_too_small_to_be_squared_changes_nothing() -> None:
     project(params, [torch.tensor([-1e-30, 0.0])])
     assert params[0].grad is not None
     assert params[0].grad.tolist() == [1.0, 1.0]
+    project(params, [torch.tensor([-torch.inf, 0.0])])
+    assert params[0].grad.isnan().any()  # what has gone wrong stays to be seen
 
 
 def test_the_parameters_of_all_groups_are_projected() -> None:
