@@ -9,6 +9,7 @@ when the task is over, where the paper keeps the last samples seen of each class
 
 from typing import Any
 
+import numpy as np
 import torch
 from avalanche.models import avalanche_forward
 from torch import Tensor
@@ -61,12 +62,29 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
     if product >= 0:
         return
     parts = [r for _, r in pairs]
-    length = sum(square.sum() for square in torch._foreach_mul(parts, parts))
+    length = squared_length(parts)
     if length == 0:  # a memory so well known that r.r is below the smallest number
         return
     scale = product / length
     for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):
         p.grad = part if p.grad is None else p.grad + part
+
+
+def squared_length(parts: list[Tensor]) -> float:
+    """The sum of all squares, part after part.
+
+    Parts of one shape are summed together: a sum for each of forty heads would take longer than
+    those of the trunk.
+    """
+    shapes: dict[torch.Size, list[int]] = {}
+    for i, part in enumerate(parts):
+        shapes.setdefault(part.shape, []).append(i)
+    dtype = torch.promote_types(parts[0].dtype, torch.float32)  # numpy knows no shorter ones
+    sums = torch.empty(len(parts), dtype=dtype).numpy()
+    for places in shapes.values():
+        same = torch.stack([parts[i] for i in places])
+        sums[places] = same.square_().flatten(1).sum(1).tolist()
+    return float(np.add.accumulate(sums)[-1])
 
 
 class AGEM(Method):

@@ -65,13 +65,13 @@ class _Linears(torch.autograd.Function):
 
     What autograd does once, without its bookkeeping for many small heads. Heads with equally
     many rows share one batched product, so that thirty cost little more than ten: `order` puts rows
-    task by task, and the tasks of a group side by side. Parameters lie in that order, biases last.
+    task by task, and the tasks of a group side by side; weights and biases are stacked likewise.
     """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, order: Tensor, groups: Groups, *parameters: Tensor) -> Tensor:
-        heads = len(parameters) // 2
-        weights, biases = torch.stack(parameters[:heads]), torch.stack(parameters[heads:])
+    def forward(
+        ctx: Any, z: Tensor, order: Tensor, groups: Groups, weights: Tensor, biases: Tensor
+    ) -> Tensor:
         z, back = z.index_select(0, order), order.argsort()
         ctx.groups = groups
         ctx.save_for_backward(z, weights, order, back)
@@ -94,7 +94,7 @@ class _Linears(torch.autograd.Function):
             torch.bmm(g, w, out=of_x)
             torch.bmm(g.transpose(1, 2), x, out=of_w)
             torch.sum(g, 1, out=of_b)
-        return of_z.index_select(0, back), None, None, *of_weights.unbind(), *of_biases.unbind()
+        return of_z.index_select(0, back), None, None, of_weights, of_biases
 
 
 def _grouped(
@@ -152,9 +152,9 @@ class MultiHead(TaskNet):
     def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
         if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, groups, order = _by_size(task_labels)
-            weights, biases = self._parameters_of(present)
-            if z.dtype == weights[0].dtype:  # not where autocast computes
-                out: Tensor = _Linears.apply(z, order, groups, *weights, *biases)
+            weights, biases = map(torch.stack, self._parameters_of(present))
+            if z.dtype == weights.dtype:  # not where autocast computes
+                out: Tensor = _Linears.apply(z, order, groups, weights, biases)
                 return out
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 

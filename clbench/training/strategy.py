@@ -16,6 +16,7 @@ from clbench.memory import Memory, of_model
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.schedule import PlateauSchedule
+from clbench.training.sgd import SGD
 
 STEP = (
     "before_training_iteration",
@@ -269,7 +270,7 @@ class Strategy(SupervisedTemplate):
         correct, loss, seen = self._sums
         return 100.0 * correct / seen, loss / seen
 
-    def _sgd(self, model: nn.Module) -> torch.optim.SGD:
+    def _sgd(self, model: nn.Module) -> SGD:
         """SGD by the protocol; a plugin may take parameters out into groups with options of their
         own by `parameter_groups(model)`."""
         p = self.stream.protocol
@@ -278,6 +279,4 @@ class Strategy(SupervisedTemplate):
         taken = {id(parameter) for group in own for parameter in group["params"]}
         rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
         groups = [{"params": rest}, *own]
-        return torch.optim.SGD(
-            groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True
-        )
+        return SGD(groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
-from clbench.methods.agem import AGEM, AGEMPlugin, project
+from clbench.methods.agem import AGEM, AGEMPlugin, project, squared_length
 from clbench.networks import MLP, MultiHead
 from clbench.stream import Stream
 
@@ -58,6 +59,18 @@ def test_a_missing_gradient_is_zero_and_gets_its_part() -> None:
     assert params[2].grad is not None
     assert params[2].grad.tolist() == [5.0, 5.0]
     assert params[3].grad is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_squared_length_is_added_up_part_after_part(dtype: torch.dtype) -> None:
+    """To the bit as one by one, though heads of one shape are summed together."""
+    torch.manual_seed(0)
+    heads = [part for _ in range(30) for part in (torch.randn(10, 256), torch.randn(10))]
+    parts = [part.to(dtype) for part in (torch.randn(64, 3, 3, 3), torch.randn(64), *heads)]
+    length = float(sum((part * part).sum() for part in parts))
+    assert squared_length(parts) == length
+    assert squared_length(parts[::-1]) != length  # the order is seen in the last bits
+    assert squared_length([part.bfloat16() for part in parts]) == pytest.approx(length, rel=0.01)
 
 
 def test_no_reference_at_all_changes_nothing() -> None:
