@@ -160,10 +160,18 @@ class Store:
                 yield False
                 return
             self._leases[run_id] = lease
+            self._sweep(run_id)
             try:
                 yield True
             finally:
                 del self._leases[run_id]
+
+    def _sweep(self, run_id: str) -> None:
+        """Remove what a process that was killed left half-written."""
+        for path in (self.record_path(run_id), self.checkpoint_path(run_id)):
+            for left in path.parent.glob(f".{path.name}.*"):
+                with contextlib.suppress(OSError):
+                    left.unlink()
 
     def is_running(self, run_id: str) -> bool:
         """Whether some process trains the run at this moment."""

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,30 @@ def test_a_lock_is_held_by_one_process_and_gone_with_it(store: Store) -> None:
     assert store.running() == []
     with store.lease("run") as mine:
         assert mine is True
+
+
+def _die_while_writing(root: Path, run_id: str) -> None:
+    os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+    Store(root).write(record(run_id), b"state")
+
+
+def test_who_trains_a_run_removes_what_a_killed_one_left_half_written(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    for run_id in ("aa", "bb"):
+        writer = context.Process(target=_die_while_writing, args=(store.root, run_id), daemon=True)
+        writer.start()
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
+        (store.root / "records" / f".{run_id}.json.1.ff").touch()  # as if killed at the next write
+
+    def left(run_id: str) -> list[str]:
+        found = (p.name for p in store.root.rglob(f".{run_id}.*"))
+        return sorted(name.split(".")[2] for name in found)
+
+    assert left("aa") == ["json", "pt"]
+    with store.lease("aa"):
+        assert left("aa") == []
+    assert left("bb") == ["json", "pt"]
 
 
 def test_looking_at_a_lock_needs_no_right_to_write(store: Store) -> None:
