@@ -73,17 +73,20 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
 def squared_length(parts: list[Tensor]) -> float:
     """The sum of all squares, part after part.
 
-    Parts of one shape are summed together: a sum for each of forty heads would take longer than
-    those of the trunk.
+    Small parts of one shape are summed together: a sum for each of forty heads would take longer
+    than those of the trunk.
     """
-    shapes: dict[torch.Size, list[int]] = {}
-    for i, part in enumerate(parts):
-        shapes.setdefault(part.shape, []).append(i)
     dtype = torch.promote_types(parts[0].dtype, torch.float32)  # numpy knows no shorter ones
     sums = torch.empty(len(parts), dtype=dtype).numpy()
+    shapes: dict[torch.Size, list[int]] = {}
+    for i, part in enumerate(parts):
+        if part.numel() < 2**15 and part.layout == torch.strided:
+            shapes.setdefault(part.shape, []).append(i)
+        else:  # torch divides a sum as long as this among threads
+            sums[i] = float((part * part).sum())
     for places in shapes.values():
         same = torch.stack([parts[i] for i in places])
-        sums[places] = same.square_().flatten(1).sum(1).tolist()
+        sums[places] = same.square_().unsqueeze(1).flatten(1).sum(1).tolist()
     return float(np.add.accumulate(sums)[-1])
 
 

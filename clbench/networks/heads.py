@@ -152,9 +152,10 @@ class MultiHead(TaskNet):
     def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
         if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, groups, order = _by_size(task_labels)
-            weights, biases = map(torch.stack, self._parameters_of(present))
-            if z.dtype == weights.dtype:  # not where autocast computes
-                out: Tensor = _Linears.apply(z, order, groups, weights, biases)
+            weights, biases = self._parameters_of(present)
+            if z.dtype == weights[0].dtype:  # not where autocast computes
+                stacked = torch.stack(weights), torch.stack(biases)
+                out: Tensor = _Linears.apply(z, order, groups, *stacked)
                 return out
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 

@@ -8,16 +8,18 @@ import torch
 
 
 class SGD(torch.optim.SGD):
-    """`torch.optim.SGD(..., foreach=True)`, to the bit.
+    """`torch.optim.SGD(..., foreach=True)`, to the bit, for all that a protocol can ask of it.
 
     Without momentum and weight decay, what torch prepares for these and for other devices and types
-    takes nearly as long as the step itself, some 3 % of a small network's time.
+    is left out: a quarter of its time, 2 % of a small network's step.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
         options = ("momentum", "weight_decay", "maximize")
-        if closure or any(group[name] for group in self.param_groups for name in options):
+        if closure is not None or any(
+            group[name] for group in self.param_groups for name in options
+        ):
             return inspect.unwrap(torch.optim.SGD.step)(self, closure)  # hooks are called already
         for group in self.param_groups:
             learned = [p for p in group["params"] if p.grad is not None]

@@ -61,16 +61,40 @@ def test_a_missing_gradient_is_zero_and_gets_its_part() -> None:
     assert params[3].grad is None
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_squared_length_is_added_up_part_after_part(dtype: torch.dtype) -> None:
-    """To the bit as one by one, though heads of one shape are summed together."""
+def one_by_one(parts: list[Tensor]) -> float:
+    return float(sum((part * part).sum() for part in parts))
+
+
+def test_the_squared_length_is_added_up_as_if_one_by_one() -> None:
+    """To the bit, though heads of one shape are summed together."""
     torch.manual_seed(0)
     heads = [part for _ in range(30) for part in (torch.randn(10, 256), torch.randn(10))]
-    parts = [part.to(dtype) for part in (torch.randn(64, 3, 3, 3), torch.randn(64), *heads)]
-    length = float(sum((part * part).sum() for part in parts))
-    assert squared_length(parts) == length
-    assert squared_length(parts[::-1]) != length  # the order is seen in the last bits
-    assert squared_length([part.bfloat16() for part in parts]) == pytest.approx(length, rel=0.01)
+    parts = [torch.randn(300, 200), torch.randn(64), torch.tensor(1.5), torch.empty(0), *heads]
+    assert squared_length(parts) == one_by_one(parts)
+    double = [part.double() for part in parts]
+    assert squared_length(double) == one_by_one(double)
+    short = [part.bfloat16() for part in parts]
+    assert squared_length(short) == pytest.approx(one_by_one(parts), rel=0.01)
+    assert squared_length([torch.tensor([0.0, 2.0]).to_sparse()]) == 4
+
+
+def test_the_squared_length_is_the_same_with_threads_that_divide_long_sums() -> None:
+    torch.manual_seed(0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in range(20):
+            layers = list(torch.randn(2, 160, 1440))
+            assert squared_length(layers) == one_by_one(layers)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_squared_length_keeps_the_order_of_parts() -> None:
+    """A one is lost beside 2^24 in single precision, and three are not."""
+    large, ones = torch.full((1, 1), 2.0**12), [torch.ones(1)] * 3
+    assert squared_length([large, *ones]) == 2**24
+    assert squared_length([*ones, large]) == 2**24 + 4
 
 
 def test_no_reference_at_all_changes_nothing() -> None:
