@@ -11,7 +11,7 @@ class SGD(torch.optim.SGD):
     """`torch.optim.SGD(..., foreach=True)`, to the bit, for all that a protocol can ask of it.
 
     Without momentum and weight decay, what torch prepares for these and for other devices and types
-    is left out: a quarter of its time, 2 % of a small network's step.
+    is left out, which a small network feels in every step (docs/speed.md).
     """
 
     @torch.no_grad()
