@@ -158,7 +158,7 @@ class Declaration:
         return {name: field.default for name, field in self.fields.items()}
 
 
-def read(
+def read_declaration(
     path: Path, kind: str, module: str = "", name: str = "", class_name: str = ""
 ) -> Declaration:
     """The declaration of the one method (or benchmark) class in `path`, or of the one named."""

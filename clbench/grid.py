@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clbench.declare import Declaration, read
+from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError
 from clbench.registry import declarations, select
 from clbench.spec import Cell, Protocol, RunSpec, make_cell
@@ -122,7 +122,7 @@ def _declared(kind: str, entry: dict[str, Any], files: Iterable[Path]) -> Declar
         return declarations(kind)[name]
     for path in files:
         with contextlib.suppress(UserError):  # a file of the other kind
-            if (found := read(path, kind)).name == name:
+            if (found := read_declaration(path, kind)).name == name:
                 return found
     raise UserError(
         f"The {kind} {name!r} is not installed. If it is a file of yours, name it: "

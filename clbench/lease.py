@@ -26,7 +26,7 @@ LAPSE = 60.0
 """Seconds without one after which a holder counts as gone."""
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """Another process is training the run."""
 
 
@@ -43,13 +43,13 @@ class Lease:
         return json.dumps(holder | {"host": socket.gethostname()}).encode()
 
     def check(self) -> None:
-        """Raise Busy unless the lease is still ours."""
+        """Raise BusyError unless the lease is still ours."""
         if _read(self.path).get("token") != self.token:
-            raise Busy(f"another process has taken over {self.path.name}")
+            raise BusyError(f"another process has taken over {self.path.name}")
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT):
-            with contextlib.suppress(OSError, Busy):
+            with contextlib.suppress(OSError, BusyError):
                 self.check()
                 os.utime(self.path)
 
@@ -68,7 +68,7 @@ def hold(path: Path) -> Iterator[Lease | None]:
     finally:
         lease._over.set()
         heart.join()
-        with contextlib.suppress(OSError, Busy), guard(path.parent):
+        with contextlib.suppress(OSError, BusyError), guard(path.parent):
             lease.check()
             path.unlink()
 

@@ -1,6 +1,6 @@
 """Names -> methods and benchmarks: the built-in folders, entry points, and a path to a file.
 
-Nothing is imported to list or look up a name; `load` imports the one class that is to be used.
+Listing and looking up names imports nothing; `import_class` imports the one class that is used.
 A package offers its own by entry points in the groups `clbench.methods` and `clbench.benchmarks`,
 each `name = "package.module:Class"`.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clbench.declare import Declaration, read
+from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError, unknown
 
 FAMILIES = {
@@ -38,7 +38,7 @@ def declarations(kind: str) -> dict[str, Declaration]:
     for folder in spec.submodule_search_locations:
         for path in sorted(Path(folder).glob("*.py")):
             if not path.name.startswith("_"):
-                _add(found, read(path, kind, f"{package}.{path.stem}"))
+                _add(found, read_declaration(path, kind, f"{package}.{path.stem}"))
     for point in entry_points(group=package):
         _add(found, _from_entry_point(kind, point.name, point.value))
     return dict(sorted(found.items()))
@@ -65,7 +65,7 @@ def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
             f"The entry point {name!r} = {value!r} in group clbench.{kind}s names no module: "
             "reinstall or remove the package that offers it."
         )
-    return read(Path(spec.origin), kind, module, name, class_name)
+    return read_declaration(Path(spec.origin), kind, module, name, class_name)
 
 
 def split_list(text: str) -> list[str]:
@@ -122,7 +122,7 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
         for installed in known.values():
             if installed.path.resolve() == path.resolve():
                 return [installed]
-        mine = read(path, kind)
+        mine = read_declaration(path, kind)
         _add(known, mine)  # refuses a file that takes the name of another
         return [mine]
     if name.startswith("@"):
@@ -151,7 +151,7 @@ def _module_of_file(path: Path) -> ModuleType:
     return module
 
 
-def load(declaration: Declaration) -> type[Any]:
+def import_class(declaration: Declaration) -> type[Any]:
     """Import the class of a declaration. A file that fails to import is a UserError."""
     try:
         if declaration.module:

@@ -21,10 +21,10 @@ import torch
 
 from clbench import data
 from clbench.errors import UserError
-from clbench.lease import Busy
+from clbench.lease import BusyError
 from clbench.networks.dropout import Dropout
 from clbench.provenance import provenance
-from clbench.registry import load
+from clbench.registry import import_class
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import SCHEMA, Place, Store
@@ -49,7 +49,7 @@ def run(
     store.prepare()
     with store.lease(cell.id) as mine:
         if not mine:
-            raise Busy(str(cell))
+            raise BusyError(str(cell))
         existing = store.read(cell.id)
         if existing is not None and existing["status"] == "done":
             return existing
@@ -67,7 +67,7 @@ def run(
             record["tasks"] = len(stream)
             strategy = _resume(cell, stream, record, store, listen)
             _learn_all(cell, strategy, record, store, listen)
-        except (UserError, Busy):
+        except (UserError, BusyError):
             raise
         except Exception as error:
             record["status"] = "failed"
@@ -82,7 +82,7 @@ def run(
 def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     """The benchmark's stream for the cell's seed."""
     spec = cell.spec
-    benchmark = load(cell.benchmark)(**spec.benchmark_params)
+    benchmark = import_class(cell.benchmark)(**spec.benchmark_params)
     return Stream(
         benchmark.sources(datasets, spec.seed),
         name=spec.benchmark,
@@ -123,7 +123,7 @@ def _stream_or_reason(cell: Cell, place: Place) -> Stream | str:
 
 def refusal(cell: Cell, stream: Stream) -> str:
     """Why the cell's method cannot run on the stream; empty if it can."""
-    reason = load(cell.method)(**cell.spec.method_params).refuses(stream)
+    reason = import_class(cell.method)(**cell.spec.method_params).refuses(stream)
     return f"{cell.labels['method']} cannot run on {stream.name}: {reason}" if reason else ""
 
 
@@ -131,7 +131,7 @@ def build(cell: Cell, stream: Stream) -> Strategy:
     """The cell's method on the stream, with initial weights from the seed."""
     if reason := refusal(cell, stream):
         raise UserError(reason)
-    method = load(cell.method)(**cell.spec.method_params)
+    method = import_class(cell.method)(**cell.spec.method_params)
     seed_everything(stream.seed, "init")
     strategy: Strategy = method.build(stream)
     if cell.spec.protocol.torch_dropout:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
+from clbench.files import write_atomically
 from clbench.lease import Lease, hold, is_held
 
 SCHEMA = 1
@@ -112,7 +113,7 @@ class Store:
     def write(self, record: dict[str, Any], checkpoint: bytes | None = None) -> None:
         """Put a run's checkpoint, if there is one, and its record in their places, atomically.
 
-        Raises Busy if the run was leased and another process has taken it over since.
+        Raises BusyError if the run was leased and another process has taken it over since.
         """
         run_id = record["id"]
         if run_id in self._leases:
@@ -252,18 +253,3 @@ def parse_record(path: Path) -> dict[str, Any]:
     if record["id"] != path.stem:
         raise ValueError(f"it is the record of run {record['id']}, under another name.")
     return record
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, flush to disk, and move into place; a failure leaves the old file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise

@@ -87,7 +87,7 @@ def shipped() -> dict[str, Any]:
     return {f.name.removesuffix(".toml"): f for f in files if f.name.endswith(".toml")}
 
 
-def load(text: str, files: bool = False) -> Study:
+def find_study(text: str, files: bool = False) -> Study:
     """A study by name, or by the path of a TOML file; it may name files to run only if `files`."""
     if text.endswith(".toml"):
         file: Any = Path(text)

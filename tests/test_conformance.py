@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clbench import conformance
-from clbench.declare import read
-from clbench.registry import declarations, load
+from clbench.declare import read_declaration
+from clbench.registry import declarations, import_class
 
 
 @pytest.mark.parametrize("name", declarations("method"))
@@ -31,7 +31,7 @@ def test_who_asks_many_heads_keeps_it_where_they_are_of_one_width(
 @pytest.mark.parametrize("kind", ["method", "benchmark"])
 def test_what_is_read_from_the_source_is_what_is_imported(kind: str) -> None:
     for declaration in declarations(kind).values():
-        cls = load(declaration)
+        cls = import_class(declaration)
         assert {f.name: f.default for f in dataclasses.fields(cls)} == declaration.defaults
         for key, value in declaration.meta.items():
             assert getattr(cls, key) == value
@@ -186,7 +186,7 @@ def test_a_fault_is_caught_in_words(name: str, method_file: Callable[..., Path])
     hooks, declared, check, words = FAULTS[name]
     text = METHOD.replace("HOOK", hooks or "pass").replace("DECLARED", declared or "pass")
     path = method_file(name, text)
-    said = dict(conformance.check(read(path, "method")))
+    said = dict(conformance.check(read_declaration(path, "method")))
     assert words in said[str(check.__doc__)]
     if name not in ("crashing", "unseeded", "unsaved", "thawing"):  # one fault, one complaint
         assert [what for what, violated in said.items() if violated] == [check.__doc__]

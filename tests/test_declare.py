@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clbench.declare import read
+from clbench.declare import read_declaration
 from clbench.errors import UserError
 
 HEAD = "from clbench import *\n\n\nclass Mine(Method):\n"
@@ -37,7 +37,7 @@ def mine(method_file: Callable[..., Path]) -> Callable[[str], Path]:
 
 
 def test_fields_meta_and_docs_are_read(mine: Callable[[str], Path]) -> None:
-    d = read(mine(BODY), "method")
+    d = read_declaration(mine(BODY), "method")
     assert (d.name, d.class_name, d.title, d.version) == ("mine", "Mine", "Mine!", 3)
     assert d.doc.startswith("What it does.")
     assert d.meta["tuned"] == {"split-mnist-5k": {"a": 2}}
@@ -69,7 +69,7 @@ def test_fields_meta_and_docs_are_read(mine: Callable[[str], Path]) -> None:
 def test_text_becomes_a_typed_value(
     mine: Callable[[str], Path], key: str, text: str, value: object
 ) -> None:
-    got = read(mine(BODY), "method").values({key: text})[key]
+    got = read_declaration(mine(BODY), "method").values({key: text})[key]
     assert got == value
     assert type(got) is type(value)
 
@@ -95,7 +95,7 @@ def test_text_becomes_a_typed_value(
 def test_a_wrong_value_is_quoted_with_what_is_allowed(
     mine: Callable[[str], Path], key: str, text: str
 ) -> None:
-    d = read(mine(BODY), "method")
+    d = read_declaration(mine(BODY), "method")
     with pytest.raises(UserError) as error:
         d.values({key: text})
     assert str(error.value).startswith(f"mine: {key}={text}")
@@ -103,17 +103,17 @@ def test_a_wrong_value_is_quoted_with_what_is_allowed(
 
 
 def test_a_huge_whole_number_is_a_value_like_any_other(mine: Callable[[str], Path]) -> None:
-    assert read(mine(BODY), "method").values({"a": "9" * 400})["a"] == int("9" * 400)
+    assert read_declaration(mine(BODY), "method").values({"a": "9" * 400})["a"] == int("9" * 400)
 
 
 def test_an_unknown_parameter_gets_a_suggestion(mine: Callable[[str], Path]) -> None:
     with pytest.raises(UserError, match="Unknown parameter of mine 'alpha'"):
-        read(mine(BODY), "method").values({"alpha": "1"})
-    d = read(mine("strength: float = 1.0"), "method")
+        read_declaration(mine(BODY), "method").values({"alpha": "1"})
+    d = read_declaration(mine("strength: float = 1.0"), "method")
     with pytest.raises(UserError, match="Did you mean 'strength'"):
         d.values({"strenght": "1"})
     with pytest.raises(UserError, match="It has none"):
-        read(mine("pass"), "method").values({"x": "1"})
+        read_declaration(mine("pass"), "method").values({"x": "1"})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_wrong_declaration_says_where_and_what(
     mine: Callable[[str], Path], body: str, words: str
 ) -> None:
     with pytest.raises(UserError) as error:
-        read(mine(body), "method")
+        read_declaration(mine(body), "method")
     assert words in str(error.value)
     assert "mine.py" in str(error.value)
 
@@ -143,20 +143,20 @@ def test_a_wrong_declaration_says_where_and_what(
 def test_a_file_holds_one_class_of_its_kind(method_file: Callable[..., Path]) -> None:
     two = method_file("two", "class A(Method): pass\nclass B(Method): pass\n")
     with pytest.raises(UserError, match="one class derived from Method; found A, B"):
-        read(two, "method")
+        read_declaration(two, "method")
     with pytest.raises(UserError, match="one class derived from Benchmark; found none"):
-        read(two, "benchmark")
+        read_declaration(two, "benchmark")
     helper = method_file("helper", "class _Base(Method): x: int = 1\nclass A(_Base): pass\n")
-    d = read(helper, "method")
+    d = read_declaration(helper, "method")
     assert (d.class_name, d.defaults) == ("A", {"x": 1})
 
 
 def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no file"):
-        read(tmp_path / "nowhere.py", "method")
+        read_declaration(tmp_path / "nowhere.py", "method")
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="cannot be read"):
-        read(tmp_path / "bytes.py", "method")
+        read_declaration(tmp_path / "bytes.py", "method")
 
 
 def test_fields_are_inherited_across_files(method_file: Callable[..., Path]) -> None:
@@ -164,7 +164,7 @@ def test_fields_are_inherited_across_files(method_file: Callable[..., Path]) -> 
     child = method_file(
         "child", "from .base import Mine as Other\n\nclass Child(Other):\n    b: int = 2\n"
     )
-    d = read(child, "method")
+    d = read_declaration(child, "method")
     assert (d.name, d.title, d.defaults) == ("child", "Base", {"a": 1, "b": 2})
 
 
@@ -173,18 +173,18 @@ def test_a_method_may_derive_from_one_of_clbench(method_file: Callable[..., Path
         "stronger",
         "from clbench.methods.ewc import EWC\n\nclass EWC(EWC):\n    strength: float = 9.0\n",
     )
-    d = read(child, "method")
+    d = read_declaration(child, "method")
     assert (d.name, d.title, d.defaults) == ("stronger", "EWC", {"strength": 9.0})
 
 
 def test_a_class_may_have_the_name_of_its_base(mine: Callable[[str], Path]) -> None:
     path = mine("pass")
     path.write_text("from clbench import Method\n\nclass Method(Method):\n    x: int = 1\n")
-    assert read(path, "method").defaults == {"x": 1}
+    assert read_declaration(path, "method").defaults == {"x": 1}
 
 
 def test_a_default_changed_without_its_type_is_refused(method_file: Callable[..., Path]) -> None:
     """A dataclass would ignore it silently."""
     path = method_file("child", "class _A(Method): x: int = 1\nclass B(_A): x = 2\n")
     with pytest.raises(UserError, match="x is a parameter"):
-        read(path, "method")
+        read_declaration(path, "method")

@@ -11,7 +11,7 @@ import pytest
 
 from clbench import lease
 from clbench.errors import UserError
-from clbench.lease import Busy, hold, is_held
+from clbench.lease import BusyError, hold, is_held
 from clbench.store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -103,7 +103,7 @@ def test_who_lost_the_lease_writes_nothing_and_leaves_the_new_one_alone(tmp_path
         assert mine
         store.write(record, b"first")
         write(path, machine="another", pid=1, token="new")
-        with pytest.raises(Busy):
+        with pytest.raises(BusyError):
             store.write(record | {"late": True}, b"second")
     assert json.loads(store.record_path("run").read_text()) == record
     assert store.checkpoint_path("run").read_bytes() == b"first"

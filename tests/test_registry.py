@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clbench.errors import UserError
-from clbench.registry import declarations, load, select, split_list
+from clbench.registry import declarations, import_class, select, split_list
 
 
 def names(text: str, kind: str = "method") -> list[str]:
@@ -72,7 +72,7 @@ def test_a_file_is_a_method(method_file: Callable[..., Path]) -> None:
     path = method_file("my_method")
     [(declaration, given)] = select("method", str(path))
     assert (declaration.name, declaration.module, given) == ("my-method", "", {})
-    assert load(declaration).title == "My_Method"
+    assert import_class(declaration).title == "My_Method"
 
 
 def test_a_benchmark_file_too(tiny: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_file_with_a_syntax_error_and_one_that_does_not_import(
         path = method_file(name, f"{line}\nclass X(Method): pass\n")
         [(declaration, _)] = select("method", str(path))
         with pytest.raises(UserError, match=f"{name}.py does not import"):
-            load(declaration)
+            import_class(declaration)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_package_offers_methods_by_entry_points(offer: Callable[[str, str], No
     [(declaration, given)] = select("method", "super-one[a=5]")
     assert (declaration.title, declaration.module) == ("One", "offered.some_methods")
     assert given == {"a": 5}
-    assert load(declaration).__name__ == "One"
+    assert import_class(declaration).__name__ == "One"
 
 
 @pytest.mark.parametrize(

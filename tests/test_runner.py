@@ -11,7 +11,7 @@ import torch
 
 from clbench import runner
 from clbench.errors import UserError
-from clbench.lease import Busy
+from clbench.lease import BusyError
 from clbench.runner import run
 from clbench.store import Store
 
@@ -196,7 +196,7 @@ def test_a_device_that_is_not_there_is_refused(cell: Callable[..., Any], place: 
 def test_a_run_that_another_process_trains_is_busy(cell: Callable[..., Any], place: Any) -> None:
     store = Store(place.out)
     store.prepare()
-    with store.lease(cell().id), pytest.raises(Busy):
+    with store.lease(cell().id), pytest.raises(BusyError):
         run(cell(), place)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from clbench.errors import UserError
-from clbench.store import Store, parse_record, write_atomically
+from clbench.files import write_atomically
+from clbench.store import Store, parse_record
 
 
 def record(run_id: str, **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.report.paper import rows
-from clbench.study import load, shipped
+from clbench.study import find_study, shipped
 
 OWN = """
 title = "Mine"
@@ -27,12 +27,12 @@ epochs = 1
 """
 
 
-TABLES = [name for name in shipped() if name.startswith("table-") and not load(name).sizes]
+TABLES = [name for name in shipped() if name.startswith("table-") and not find_study(name).sizes]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_study_has_every_row_of_its_table(name: str) -> None:
-    study = load(name)
+    study = find_study(name)
     grid = {(c.labels["benchmark"], c.labels["method"], c.spec.seed) for c in study.cells("paper")}
     for row in rows(name.removeprefix("table-")):
         usual = make_grid(row.method, row.benchmark, [0], {})[0]
@@ -43,17 +43,19 @@ def test_a_study_has_every_row_of_its_table(name: str) -> None:
 
 
 def test_the_latent_spaces_are_of_two_rows_of_the_ablation_without_l_diff() -> None:
-    with_d, without_d = load("figure-latent").cells("paper")
+    with_d, without_d = find_study("figure-latent").cells("paper")
     assert with_d.spec.method_params["discriminator"]
     one, other = with_d.spec.method_params, without_d.spec.method_params
     assert {key for key in one if one[key] != other[key]} == {"discriminator"}
     assert one["diff"] == 0
-    assert {with_d.id, without_d.id} <= {cell.id for cell in load("table-ablation").cells("paper")}
+    assert {with_d.id, without_d.id} <= {
+        cell.id for cell in find_study("table-ablation").cells("paper")
+    }
 
 
 def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
     for name in shipped():
-        study = load(name)
+        study = find_study(name)
         if study.sizes:  # trains nothing
             continue
         assert len(study.cells("small")) < len(study.cells("paper")) or study.seeds == 1
@@ -66,7 +68,7 @@ def test_every_study_has_a_small_budget_that_says_what_it_cuts() -> None:
 def test_the_small_budget_changes_the_protocol(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(OWN.replace("BENCHMARK", "split-mnist-5k"))
-    small, full = load(str(path)).cells("small"), load(str(path)).cells("paper")
+    small, full = find_study(str(path)).cells("small"), find_study(str(path)).cells("paper")
     assert [cell.spec.protocol.epochs for cell in small] == [1, 1]
     assert {cell.spec.seed for cell in full} == {0, 1}
     assert {cell.spec.protocol.epochs for cell in full} == {50}
@@ -76,7 +78,7 @@ def test_the_small_budget_may_have_fewer_tasks_and_never_more(tmp_path: Path) ->
     streams = "permuted-mnist,permuted-mnist[tasks=20],permuted-mnist[tasks=3]"
     path = tmp_path / "mine.toml"
     path.write_text(OWN.replace("BENCHMARK", streams) + "tasks = 4\n")
-    study = load(str(path))
+    study = find_study(str(path))
     small = {cell.labels["benchmark"] for cell in study.cells("small")}
     assert small == {"permuted-mnist[tasks=4]", "permuted-mnist[tasks=3]"}
     assert {cell.spec.benchmark_params["tasks"] for cell in study.cells("paper")} == {3, 10, 20}
@@ -87,15 +89,15 @@ def test_the_small_budget_may_have_fewer_tasks_and_never_more(tmp_path: Path) ->
 def test_a_caption_of_its_own_stands_before_the_note(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('caption = "What I found."\n' + OWN)
-    assert load(str(path)).note("paper") == "What I found. Study mine, budget paper: 2 seeds."
+    assert find_study(str(path)).note("paper") == "What I found. Study mine, budget paper: 2 seeds."
 
 
 def test_a_benchmark_whose_tasks_are_fixed_cannot_be_cut(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(OWN.replace("BENCHMARK", "split-mnist-5k") + "tasks = 2\n")
-    assert load(str(path)).cells("paper")
+    assert find_study(str(path)).cells("paper")
     with pytest.raises(UserError, match="split-mnist-5k has no parameter `tasks`, so it cannot"):
-        load(str(path)).cells("small")
+        find_study(str(path)).cells("small")
 
 
 @pytest.mark.parametrize(
@@ -122,21 +124,21 @@ def test_mistakes_in_a_file_are_sentences(text: str, sentence: str, tmp_path: Pa
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(UserError, match=sentence):
-        load(str(path))
+        find_study(str(path))
 
 
 def test_a_study_without_a_small_budget_has_none(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(OWN.partition("[small]")[0].replace("BENCHMARK", "split-mnist-5k"))
     with pytest.raises(UserError, match="declares no small budget"):
-        load(str(path)).cells("small")
+        find_study(str(path)).cells("small")
 
 
 def test_an_unknown_study_is_a_sentence() -> None:
     with pytest.raises(UserError, match="Did you mean 'table-split-mnist'"):
-        load("table-split-mnis")
+        find_study("table-split-mnis")
     with pytest.raises(UserError, match="There is no file"):
-        load("nowhere.toml")
+        find_study("nowhere.toml")
 
 
 def test_a_study_of_ones_own_trains_and_reports(
@@ -158,7 +160,7 @@ def test_a_study_of_ones_own_trains_and_reports(
         ".pdf", ".svg", ".png", ".txt"
     }  # fmt: skip
     caption = (out / "studies" / "mine" / "figure-matrix-tiny.txt").read_text()
-    assert load(str(path), files=True).note("small") in " ".join(caption.split())
+    assert find_study(str(path), files=True).note("small") in " ".join(caption.split())
     [table] = (out / "studies" / "mine").glob("*.json")
     assert {row["method"] for row in json.loads(table.read_text())["rows"]} == {"finetune", "ewc"}
     assert "0 of 2 runs to train" in clbench(*command, "--dry-run").out

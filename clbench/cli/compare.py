@@ -22,7 +22,7 @@ from clbench.report.compare import (
     unpaired,
 )
 from clbench.report.paper import Published, document, published_run
-from clbench.report.runs import Run, read
+from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
@@ -113,7 +113,7 @@ def _runs(side: str, out: str) -> list[Run]:
     """The runs of a folder, or those of a method in `out`."""
     folder = _is_folder(side, out)
     records, problems = Store(Path(side if folder else out)).records()
-    runs, unusable = read(records)
+    runs, unusable = runs_of(records)
     for problem in [*problems, *unusable]:
         click.echo(f"warning: {problem}", err=True)
     if not any(run.counted for run in runs):

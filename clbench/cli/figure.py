@@ -88,8 +88,8 @@ def command(
 def _source(out: str, data_root: str | None, benchmarks: str | None, methods: str | None) -> Any:
     from clbench import data
     from clbench.registry import split_list
-    from clbench.report.figures.checkpoints import Source
+    from clbench.report.figures.checkpoints import Checkpoints
 
     items = [*split_list(benchmarks or ""), *split_list(methods or "")]
     files = [Path(item).expanduser() for item in items if item.endswith(".py")]
-    return Source(Path(out), data.data_root(data_root), tuple(files))
+    return Checkpoints(Path(out), data.data_root(data_root), tuple(files))

@@ -17,7 +17,7 @@ from clbench.cli.selection import (
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
 from clbench.report import EXTRA, FORMATS, MAIN, Table, tables_of, terminal, write
-from clbench.report.runs import Run, read
+from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 
@@ -96,7 +96,7 @@ def _serve(
 
     def build() -> tuple[list[Table], Iterator[dict[str, Any]]]:
         problems: list[str] = []
-        runs, unusable = read(store.each(problems))
+        runs, unusable = runs_of(store.each(problems))
         made = tables_of(runs, [*problems, *unusable], columns=extra, keep=keep)
         return made, store.each([])
 

@@ -8,7 +8,7 @@ import click
 
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
-from clbench.report.runs import Run, read
+from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 benchmarks_option = click.option("--benchmarks", help="Only these: names, globs; comma list.")
@@ -23,7 +23,7 @@ def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
     The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
     """
     problems: list[str] = []
-    runs, unusable = read(Store(Path(out)).each(problems))
+    runs, unusable = runs_of(Store(Path(out)).each(problems))
     problems += unusable
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)

@@ -8,7 +8,7 @@ import click
 from tabulate import tabulate
 
 from clbench.cli.options import json_option, out_option
-from clbench.declare import Declaration, read
+from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError, did_you_mean
 from clbench.registry import declarations
 from clbench.spec import PROTOCOL_DEFAULTS
@@ -45,10 +45,10 @@ def command(name: str, out: str, as_json: bool) -> None:
 
 def _read_file(path: Path) -> Declaration:
     try:
-        return read(path, "method")
+        return read_declaration(path, "method")
     except UserError as error:
         try:
-            return read(path, "benchmark")
+            return read_declaration(path, "benchmark")
         except UserError:
             raise error from None
 

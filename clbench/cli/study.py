@@ -10,7 +10,7 @@ from clbench.cli.options import Training, training_options
 from clbench.cli.run import carry_out
 from clbench.spec import Cell
 from clbench.store import Place, Store
-from clbench.study import BUDGETS, Study, load, shipped
+from clbench.study import BUDGETS, Study, find_study, shipped
 
 
 @click.command(
@@ -42,10 +42,10 @@ def command(name: str, budget: str, allow_files: bool, training: Training) -> No
     OUT/studies/NAME.
     """
     if name == "ls":
-        rows = [(key, load(key).title) for key in shipped()]
+        rows = [(key, find_study(key).title) for key in shipped()]
         click.echo(tabulate(rows, ("study", "what it is")))
         return
-    study, place = load(name, allow_files), training.place
+    study, place = find_study(name, allow_files), training.place
     if study.sizes:
         _count(study, place, training.dry_run)
         return
@@ -82,14 +82,16 @@ def _count(study: Study, place: Place, dry_run: bool) -> None:
 def _draw(kind: str, cells: list[Cell], place: Place, folder: Path, note: str) -> list[Path]:
     """The figure of the study's own runs."""
     from clbench.report.figures import FORMATS
-    from clbench.report.figures.checkpoints import Source
+    from clbench.report.figures.checkpoints import Checkpoints
     from clbench.report.figures.write import write
     from clbench.report.table import tables
 
     ids = {cell.id for cell in cells}
     records = [record for record in Store(place.out).records()[0] if record["id"] in ids]
     own = [d.path for cell in cells for d in (cell.method, cell.benchmark) if not d.module]
-    options = {"source": Source(place.out, place.data_root, tuple(own))} if kind == "latent" else {}
+    options = (
+        {"source": Checkpoints(place.out, place.data_root, tuple(own))} if kind == "latent" else {}
+    )
     paths, left_out = write(kind, tables(records), folder, FORMATS, note, **options)
     for sentence in left_out:
         click.echo(f"warning: {sentence}", err=True)

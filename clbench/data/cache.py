@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from clbench.data.source import Decoded, Inspection, Reader, Source
+from clbench.data.source import Decoded, Files, Inspection, Reader
 from clbench.errors import UserError
 from clbench.lease import guard
 
@@ -48,7 +48,7 @@ class Entry:
     remarks: tuple[str, ...]
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """An entry is not what its manifest says; it is built anew."""
 
 
@@ -58,7 +58,7 @@ class Cache:
 
     folder: Path
 
-    def recall(self, reader: Reader, source: Source) -> Inspection | None:
+    def recall(self, reader: Reader, source: Files) -> Inspection | None:
         """What these very files were found to be, if they have been looked at before."""
         try:
             known = json.loads(self._memo(reader, source).read_text())
@@ -66,7 +66,7 @@ class Cache:
         except (OSError, ValueError, TypeError):
             return None
 
-    def remember(self, reader: Reader, source: Source, inspection: Inspection) -> None:
+    def remember(self, reader: Reader, source: Files, inspection: Inspection) -> None:
         """Keep `inspection` for the next time; a cache that cannot be written just forgets."""
         memo = self._memo(reader, source)
         try:
@@ -85,7 +85,7 @@ class Cache:
         except (FileNotFoundError, NotADirectoryError):
             if folder.exists():
                 _warn(f"{folder} is incomplete; decoding {reader.name} again.")
-        except Damaged as damage:
+        except DamagedError as damage:
             _warn(f"{folder} is damaged ({damage}); decoding {reader.name} again.")
         return None
 
@@ -97,7 +97,7 @@ class Cache:
         """Whether every byte of the entry is what was written."""
         try:
             _open(self._entry(reader, sha256), sha256, verify=True)
-        except (Damaged, FileNotFoundError):
+        except (DamagedError, FileNotFoundError):
             return False
         return True
 
@@ -132,7 +132,7 @@ class Cache:
         with guard(self.folder):
             try:
                 _open(target, sha256, verify=False)  # another process was faster
-            except (Damaged, FileNotFoundError, NotADirectoryError):
+            except (DamagedError, FileNotFoundError, NotADirectoryError):
                 old = _fresh(self.folder)
                 with suppress(FileNotFoundError):
                     os.rename(target, old)
@@ -151,7 +151,7 @@ class Cache:
     def _entry(self, reader: Reader, sha256: str) -> Path:
         return self.folder / f"{reader.name}-{sha256[:16]}"
 
-    def _memo(self, reader: Reader, source: Source) -> Path:
+    def _memo(self, reader: Reader, source: Files) -> Path:
         key = json.dumps([FORMAT, reader.name, source.layout, source.fingerprint()])
         return self.folder / "sources" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
@@ -240,7 +240,7 @@ def _open(folder: Path, sha256: str, verify: bool) -> Entry:
         manifest = json.loads((folder / "manifest.json").read_text())
         files = manifest["files"]
         if manifest["format"] != FORMAT or manifest["sha256"] != sha256:
-            raise Damaged("its manifest is of other data")
+            raise DamagedError("its manifest is of other data")
         verify = verify or sum(file["bytes"] for file in files.values()) <= ALWAYS
         arrays = {name: _array(folder / name, told, verify) for name, told in files.items()}
         parts = {
@@ -249,22 +249,22 @@ def _open(folder: Path, sha256: str, verify: bool) -> Entry:
         }
         return Entry(parts, manifest["classes"], tuple(manifest["remarks"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"its manifest does not read: {error!r}") from None
+        raise DamagedError(f"its manifest does not read: {error!r}") from None
 
 
 def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
     stat = path.stat()
     if stat.st_size != told["bytes"]:
-        raise Damaged(f"{path.name} has {stat.st_size:,} bytes, not {told['bytes']:,}")
+        raise DamagedError(f"{path.name} has {stat.st_size:,} bytes, not {told['bytes']:,}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
-        raise Damaged(f"{path.name}: {error}") from None
+        raise DamagedError(f"{path.name}: {error}") from None
     if array.dtype.str != told["dtype"] or list(array.shape) != told["shape"]:
-        raise Damaged(f"{path.name} has another shape or type than written")
+        raise DamagedError(f"{path.name} has another shape or type than written")
     touched = stat.st_mtime_ns != told["mtime_ns"]
     if (verify or touched) and zlib.crc32(array.reshape(-1).data) != told["crc32"]:
-        raise Damaged(f"the checksum of {path.name} differs")
+        raise DamagedError(f"the checksum of {path.name} differs")
     return array
 
 

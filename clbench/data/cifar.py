@@ -11,9 +11,9 @@ import numpy as np
 from clbench.data import archives, pickles
 from clbench.data.source import (
     Decoded,
+    Files,
     Inspection,
     Reader,
-    Source,
     check_shape,
     compare_md5,
     complete,
@@ -31,12 +31,12 @@ class Cifar(Reader):
     labels: str = "labels"
     """Key under which the class numbers are pickled."""
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         paths = {name: folder / name for name in self.md5}
         files = complete(folder, {n: p if p.is_file() else None for n, p in paths.items()})
-        return Source(folder, files) if files else None
+        return Files(folder, files) if files else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         digests, problems = {}, []
         for name, content in self._contents(source):
             digests[name] = hashlib.sha256(content).hexdigest()
@@ -44,10 +44,10 @@ class Cifar(Reader):
                 problems.append(problem)
         return Inspection(identity(digests), problems[0] if problems else "")
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         return self.decode(source, accept=True).sizes
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         batches = {}
         for name, content in self._contents(source):
             batches[name] = self._batch(f"{source.where} ({name})", content)
@@ -57,7 +57,7 @@ class Cifar(Reader):
         # In the order of the official list: an archive may hold them in any.
         return Decoded(sizes, self.classes, ((_part(n), *batches[n]) for n in self.md5))
 
-    def _contents(self, source: Source) -> Iterator[tuple[str, bytes]]:
+    def _contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         """Name and bytes of each official file, each exactly once."""
         if source.layout != "archive":
             for name, path in source.files.items():
@@ -72,7 +72,7 @@ class Cifar(Reader):
             raise UserError(f"{source.where} is incomplete: it lacks {', '.join(sorted(missing))}.")
 
     def _batch(self, where: str, content: bytes) -> tuple[np.ndarray, np.ndarray]:
-        batch = pickles.load(io.BytesIO(content), where)
+        batch = pickles.unpickle(io.BytesIO(content), where)
         try:
             data, labels = batch["data"], np.asarray(batch[self.labels], dtype=np.int64)
         except (KeyError, ValueError, TypeError) as error:

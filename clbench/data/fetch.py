@@ -50,7 +50,7 @@ def _from(url: str, part: Path, md5: str) -> str:
         try:
             with _progress(part.name.removesuffix(".part")) as progress:
                 _transfer(url, part, progress)
-        except _Failed as failure:
+        except _TransferError as failure:
             if _size(part) > before:
                 continue
             return str(failure)
@@ -63,7 +63,7 @@ def _from(url: str, part: Path, md5: str) -> str:
             return f"it sent a file with md5 {found}, not {md5}"
 
 
-class _Failed(Exception):
+class _TransferError(Exception):
     """The transfer ended early; what came so far is kept."""
 
 
@@ -78,9 +78,9 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         error.close()
         if error.code == 416 and start:  # nothing is missing: the checksum decides
             return
-        raise _Failed(str(error)) from None
+        raise _TransferError(str(error)) from None
     except (OSError, HTTPException) as error:
-        raise _Failed(str(getattr(error, "reason", error))) from None
+        raise _TransferError(str(getattr(error, "reason", error))) from None
     with response:
         if response.status != 206:  # a server that cannot resume sends all of it
             start = 0
@@ -94,7 +94,7 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
             file.flush()
             os.fsync(file.fileno())
     if received < total:
-        raise _Failed(f"the connection was cut after {received:,} of {total:,} bytes")
+        raise _TransferError(f"the connection was cut after {received:,} of {total:,} bytes")
 
 
 def _read(response: object) -> bytes:
@@ -103,7 +103,7 @@ def _read(response: object) -> bytes:
         data: bytes = response.read(CHUNK)  # type: ignore[attr-defined]
         return data
     except (OSError, HTTPException) as error:
-        raise _Failed(f"the connection was cut: {error}") from None
+        raise _TransferError(f"the connection was cut: {error}") from None
 
 
 def _size(path: Path) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 
 from clbench.data.source import (
     Decoded,
+    Files,
     Inspection,
     Reader,
-    Source,
     check_shape,
     compare_md5,
     complete,
@@ -32,12 +32,12 @@ class Idx(Reader):
     md5: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """File name -> md5 of the official `.gz` and of what is in it."""
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         found = {name: _variant(folder, name) for name in self.md5}
         files = complete(folder, found)
-        return Source(folder, files) if files else None
+        return Files(folder, files) if files else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         digests, problems = {}, []
         for name, path in source.files.items():
             content = read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
@@ -51,7 +51,7 @@ class Idx(Reader):
                 problems.append(problem)
         return Inspection(identity(digests), problems[0] if problems else "")
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         sizes = {}
         for part, stem in STEMS.items():
             path = source.files[f"{stem}-{KINDS['labels'][0]}"]
@@ -62,7 +62,7 @@ class Idx(Reader):
                 read_gzip(path)  # says what is wrong with it
         return sizes
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         arrays = {}
         for part, stem in STEMS.items():
             images, labels = (_read(source.files[f"{stem}-{k}"], n) for k, n in KINDS.values())

@@ -10,7 +10,7 @@ import numpy as np
 
 from clbench.data.cache import Cache
 from clbench.data.catalog import READERS, reader_of
-from clbench.data.source import Block, Inspection, Reader, Source
+from clbench.data.source import Block, Files, Inspection, Reader
 from clbench.errors import UserError
 
 
@@ -78,10 +78,10 @@ def load(
     """
     reader = reader_of(name)
     source = locate(reader, root or data_root())
-    return read(reader, source, accept, Cache(cache or cache_root()))
+    return open_files(reader, source, accept, Cache(cache or cache_root()))
 
 
-def locate(reader: Reader, root: Path) -> Source:
+def locate(reader: Reader, root: Path) -> Files:
     """Where the data set lies below `root`, or an error that says what to do."""
     with _readable(root):
         source = reader.find(root)
@@ -96,13 +96,13 @@ def locate(reader: Reader, root: Path) -> Source:
     )
 
 
-def read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
+def open_files(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
     """Open the data set at `source` through the cache."""
     with _readable(source.where):
         return _read(reader, source, accept, cache)
 
 
-def _read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet:
+def _read(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
     before = source.fingerprint()
     inspection = identify(reader, source, cache)
     if inspection.problem and not accept:
@@ -127,7 +127,7 @@ def _read(reader: Reader, source: Source, accept: bool, cache: Cache) -> DataSet
     return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
 
 
-def identify(reader: Reader, source: Source, cache: Cache) -> Inspection:
+def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:
     """What the source's bytes are; read only if these very files have not been read before."""
     with _readable(source.where):
         known = cache.recall(reader, source)
@@ -146,7 +146,7 @@ def _readable(where: Path) -> Iterator[None]:
         raise UserError(f"{where} cannot be read ({error}).") from None
 
 
-def _unchanged(source: Source, before: object, blocks: Iterator[Block]) -> Iterator[Block]:
+def _unchanged(source: Files, before: object, blocks: Iterator[Block]) -> Iterator[Block]:
     """`blocks`, and at their end an error if the files are not those that were identified."""
     yield from blocks
     if source.fingerprint() != before:

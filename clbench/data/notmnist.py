@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from clbench.data import archives, pictures
-from clbench.data.source import Block, Decoded, Inspection, Reader, Source, identity
+from clbench.data.source import Block, Decoded, Files, Inspection, Reader, identity
 from clbench.data.split import quotas, shuffled
 from clbench.errors import UserError
 
@@ -34,34 +34,34 @@ class NotMnist(Reader):
 
     by_count = True
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         found = {}
         for top in ("", *PARTS, *(part.lower() for part in PARTS)):
             for letter in LETTERS:
                 if (path := folder / top / letter).is_dir():
                     found[f"{top.capitalize()}/{letter}".lstrip("/")] = path
-        return Source(folder, found, layout="folders") if found else None
+        return Files(folder, found, layout="folders") if found else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         contents = _contents(source)
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         return Inspection(identity(digests), self._problem(_divide(source.where, list(contents))))
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         if source.layout == "archive":
             names = list(_contents(source))
         else:
             names = [name for name, _ in _files(source) if name not in EMPTY]
         return {part: len(chosen) for part, chosen in _divide(source.where, names).items()}
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         contents = _contents(source)
         parts = _divide(source.where, list(contents))
         sizes = {part: len(names) for part, names in parts.items()}
         return Decoded(sizes, self.classes, self._blocks(source, contents, parts))
 
     def _blocks(
-        self, source: Source, contents: dict[str, bytes], parts: dict[str, list[str]]
+        self, source: Files, contents: dict[str, bytes], parts: dict[str, list[str]]
     ) -> Iterator[Block]:
         for part, names in parts.items():
             images = [
@@ -78,14 +78,14 @@ class NotMnist(Reader):
         return f"it has {found:,} images, the complete set has {sum(self.sizes.values()):,}"
 
 
-def _files(source: Source) -> Iterator[tuple[str, Path]]:
+def _files(source: Files) -> Iterator[tuple[str, Path]]:
     for name, folder in source.files.items():
         for path in sorted(folder.iterdir()):
             if pictures.is_picture(path.name):
                 yield f"{name}/{path.name}", path
 
 
-def _contents(source: Source) -> dict[str, bytes]:
+def _contents(source: Files) -> dict[str, bytes]:
     """`[Train/|Test/]letter/file` -> bytes; all of notMNIST is 9 MB."""
     if source.layout != "archive":
         return {name: path.read_bytes() for name, path in _files(source) if name not in EMPTY}

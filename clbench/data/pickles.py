@@ -16,7 +16,7 @@ import numpy as np
 from clbench.errors import UserError
 
 
-def load(file: BinaryIO, where: Path | str) -> dict[str, Any]:
+def unpickle(file: BinaryIO, where: Path | str) -> dict[str, Any]:
     """The dictionary in `file`, with text keys; arrays among its values are read-only."""
     try:
         content = _Unpickler(file, encoding="bytes").load()

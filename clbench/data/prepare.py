@@ -13,8 +13,8 @@ from clbench.data import archives
 from clbench.data.cache import Cache
 from clbench.data.catalog import reader_of
 from clbench.data.fetch import fetch
-from clbench.data.loading import DataSet, identify, locate, read
-from clbench.data.source import Reader, Source
+from clbench.data.loading import DataSet, identify, locate, open_files
+from clbench.data.source import Files, Reader
 from clbench.errors import UserError
 
 BY_HAND = {
@@ -65,7 +65,7 @@ def prepare(
             f"{source.where} already holds another {reader.title}: {inspection.problem}. Move it "
             "away and type the same again, or use it as it is with --accept-data."
         )
-    return read(reader, source, accept, store)
+    return open_files(reader, source, accept, store)
 
 
 def downloads(name: str) -> list[Download]:
@@ -116,7 +116,7 @@ def _take(reader: Reader, root: Path, cache: Cache, given: Path, accept: bool) -
         staging.mkdir()
         try:
             source = _open(reader, given, staging / "unpacked")
-            data = read(reader, source, accept, cache)
+            data = open_files(reader, source, accept, cache)
             moves = _copies(reader, source, root, staging / "copies")
             for copy, target in moves:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def _take(reader: Reader, root: Path, cache: Cache, given: Path, accept: bool) -
     return data
 
 
-def _open(reader: Reader, given: Path, unpacked: Path) -> Source:
+def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
     """The data set in `given`: an archive, a folder at any level, or one of its files."""
     if given.is_file() and archives.is_archive(given):
         if _archive_name(reader, given):
@@ -158,7 +158,7 @@ def _archive_name(reader: Reader, path: Path) -> str:
     return path.name if path.name in known else next(iter(known), "")
 
 
-def _copies(reader: Reader, source: Source, root: Path, staging: Path) -> list[tuple[Path, Path]]:
+def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tuple[Path, Path]]:
     """Copy every file of `source`, and say where each copy belongs."""
     moves: list[tuple[Path, Path]] = []
     for name, path in source.files.items():

@@ -14,7 +14,7 @@ import numpy as np
 from clbench.errors import UserError
 
 
-class WrongSize(UserError):
+class WrongSizeError(UserError):
     """Images of a size that the data set does not have."""
 
 
@@ -23,7 +23,7 @@ Block = tuple[str, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Source:
+class Files:
     """The files of one data set as they lie on disk, found but not yet read."""
 
     where: Path
@@ -98,7 +98,7 @@ class Reader(ABC):
     expects: str = ""
     """The files of a place, in words, for the message that nothing was found."""
 
-    def find(self, root: Path) -> Source | None:
+    def find(self, root: Path) -> Files | None:
         """The first place or archive below `root` that holds the data set."""
         for place in self.places:
             if (root / place).is_dir() and (source := self.look(root / place)):
@@ -108,24 +108,24 @@ class Reader(ABC):
                 return self.archived(root / archive)
         return None
 
-    def archived(self, path: Path) -> Source:
+    def archived(self, path: Path) -> Files:
         """`path`, an archive of the data set, as a source."""
-        return Source(path, {path.name: path}, layout="archive")
+        return Files(path, {path.name: path}, layout="archive")
 
     @abstractmethod
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         """The data set if its files lie directly in `folder`; an error if only some of them do."""
 
     @abstractmethod
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         """Read all bytes once: identify them and compare them with the official ones."""
 
     @abstractmethod
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         """Number of images of each part, without decoding them where the format allows."""
 
     @abstractmethod
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         """Images and labels, block by block."""
 
 
@@ -167,7 +167,7 @@ def check_shape(where: object, found: tuple[int, ...], wanted: tuple[int, ...]) 
     """Refuse images of a size that the data set does not have."""
     if found != wanted:
         sizes = ["x".join(map(str, shape)) for shape in (found, wanted)]
-        raise WrongSize(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
+        raise WrongSizeError(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
 
 
 AGAIN = "Delete it and get it again: 'clbench data prepare --help'."

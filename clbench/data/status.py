@@ -9,7 +9,7 @@ from pathlib import Path
 from clbench.data.cache import Cache
 from clbench.data.catalog import READERS
 from clbench.data.loading import identify, note
-from clbench.data.source import Reader, Source
+from clbench.data.source import Files, Reader
 from clbench.errors import UserError
 
 
@@ -68,7 +68,7 @@ def _row(reader: Reader, root: Path, cache: Cache, needed_by: tuple[str, ...], v
         return row(str(source.where if source else root), "damaged", str(error))
 
 
-def _compare(reader: Reader, source: Source, cache: Cache, verify: bool) -> tuple[str, str]:
+def _compare(reader: Reader, source: Files, cache: Cache, verify: bool) -> tuple[str, str]:
     """How the source was compared with the official data, and the outcome."""
     if verify:
         cache.remember(reader, source, reader.inspect(source))
@@ -83,7 +83,7 @@ def _compare(reader: Reader, source: Source, cache: Cache, verify: bool) -> tupl
     return ("other checksum" if inspection.problem else "checksum"), words or "complete"
 
 
-def _decoded(reader: Reader, source: Source, cache: Cache, verify: bool) -> str:
+def _decoded(reader: Reader, source: Files, cache: Cache, verify: bool) -> str:
     known = cache.recall(reader, source)
     if known is None or not cache.holds(reader, known.sha256):
         return ""

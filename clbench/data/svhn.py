@@ -11,9 +11,9 @@ import numpy as np
 from clbench.data.source import (
     Block,
     Decoded,
+    Files,
     Inspection,
     Reader,
-    Source,
     check_shape,
     compare_md5,
     complete,
@@ -32,12 +32,12 @@ class Svhn(Reader):
     md5: Mapping[str, str] = field(default_factory=dict)
     """Official file -> md5; named after their parts."""
 
-    def look(self, folder: Path) -> Source | None:
+    def look(self, folder: Path) -> Files | None:
         paths = {name: folder / name for name in self.md5}
         files = complete(folder, {n: p if p.is_file() else None for n, p in paths.items()})
-        return Source(folder, files) if files else None
+        return Files(folder, files) if files else None
 
-    def inspect(self, source: Source) -> Inspection:
+    def inspect(self, source: Files) -> Inspection:
         digests, problems = {}, []
         for name, path in source.files.items():
             content = path.read_bytes()
@@ -46,13 +46,13 @@ class Svhn(Reader):
                 problems.append(problem)
         return Inspection(identity(digests), problems[0] if problems else "")
 
-    def count(self, source: Source) -> dict[str, int]:
+    def count(self, source: Files) -> dict[str, int]:
         return {_part(name): len(_labels(path)) for name, path in source.files.items()}
 
-    def decode(self, source: Source, accept: bool) -> Decoded:
+    def decode(self, source: Files, accept: bool) -> Decoded:
         return Decoded(self.count(source), self.classes, self._blocks(source))
 
-    def _blocks(self, source: Source) -> Iterator[Block]:
+    def _blocks(self, source: Files) -> Iterator[Block]:
         for name, path in source.files.items():
             images, labels = _mat(path, "X"), _labels(path)
             if images.ndim != 4 or images.dtype != np.uint8 or images.shape[3] != len(labels):

@@ -19,9 +19,9 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
-from clbench.executors.work import Unheard, work
+from clbench.executors.work import ListenerGoneError, work
 from clbench.provenance import explain_import
-from clbench.registry import load
+from clbench.registry import import_class
 from clbench.spec import Cell
 from clbench.store import Place, Store
 
@@ -95,7 +95,7 @@ def _import_all(cells: list[Cell], place: Place, pipe: Connection) -> None:
     problems = []
     for declaration in {d.path: d for c in cells for d in (c.method, c.benchmark)}.values():
         try:
-            load(declaration)
+            import_class(declaration)
         except UserError as error:
             problems.append(str(error))
     pipe.send(("\n".join(problems), {} if problems else refusals(cells, place)))
@@ -195,7 +195,7 @@ def _work(cell: Cell, place: Place, pipe: Connection, gpu: str | None) -> None:
     try:
         pipe.send(work(cell, place, pipe.send))
         pipe.close()
-    except (Unheard, OSError):  # the driver is gone
+    except (ListenerGoneError, OSError):  # the driver is gone
         os._exit(1)
     os._exit(0)  # skips the tear-down of torch, which has nothing left to save
 

@@ -18,10 +18,11 @@ from clbench import data
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
 from clbench.executors.work import end_of, work
-from clbench.lease import Busy
+from clbench.files import write_atomically
+from clbench.lease import BusyError
 from clbench.provenance import versions
 from clbench.spec import Cell
-from clbench.store import Place, Store, parse_record, write_atomically
+from clbench.store import Place, Store, parse_record
 
 POLL = 0.5
 """Seconds between two looks into the inbox."""
@@ -108,7 +109,7 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
             for run_id, event, state in ray.get(inbox.empty.remote()):
                 try:
                     _keep(store, run_id, state)
-                except Busy:
+                except BusyError:
                     lost.add(run_id)
                 if event:
                     listen(by_id[run_id], event)

@@ -20,9 +20,10 @@ from typing import Any
 from clbench.errors import UserError
 from clbench.executors import Listener, Resources
 from clbench.executors.work import end_of, work
+from clbench.files import write_atomically
 from clbench.provenance import versions
 from clbench.spec import Cell
-from clbench.store import Place, Store, write_atomically
+from clbench.store import Place, Store
 
 POLL = 2.0
 """Seconds between two looks at the queue."""

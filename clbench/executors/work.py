@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.lease import Busy
+from clbench.lease import BusyError
 from clbench.provenance import explain_import, versions
 from clbench.spec import Cell
 from clbench.store import Place
 
 
-class Unheard(BaseException):
+class ListenerGoneError(BaseException):
     """Nobody listens any more; no failure of the method, so that it is not kept as one."""
 
 
@@ -28,14 +28,14 @@ def work(
 ) -> dict[str, Any]:
     """Train a cell; returns the event of its end, whatever becomes of it.
 
-    `expected` are the versions that the driver has. Raises Unheard if `listen` fails.
+    `expected` are the versions that the driver has. Raises ListenerGoneError if `listen` fails.
     """
 
     def tell(event: dict[str, Any]) -> None:
         try:
             listen(event)
         except Exception as error:
-            raise Unheard from error
+            raise ListenerGoneError from error
 
     if difference := _difference(expected or {}):
         return {"kind": "end", "status": "refused", "text": difference}
@@ -46,7 +46,7 @@ def work(
     try:
         tell({"kind": "start"})
         record = run(cell, place, tell, datasets)
-    except Busy:
+    except BusyError:
         return {"kind": "end", "status": "busy", "text": "another process is training it"}
     except UserError as error:
         return {"kind": "end", "status": "refused", "text": str(error)}

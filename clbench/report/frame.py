@@ -9,7 +9,7 @@ import pandas as pd
 
 from clbench.errors import UserError
 from clbench.report.columns import COLUMNS
-from clbench.report.runs import read
+from clbench.report.runs import runs_of
 from clbench.report.table import tables
 from clbench.store import Store
 
@@ -22,7 +22,7 @@ def load(path: str | Path = "results") -> pd.DataFrame:
     if not Path(path).is_dir():
         raise UserError(f"There is no folder {path}: name the --out of a `clbench run`.")
     records, problems = Store(Path(path)).records()
-    for problem in [*problems, *read(records)[1]]:
+    for problem in [*problems, *runs_of(records)[1]]:
         warnings.warn(problem, stacklevel=2)
     return runs_frame(records)
 
@@ -34,7 +34,7 @@ def runs_frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
     so that a mean over rows never counts them. Memory is in MB of 10^6 bytes, time in seconds.
     """
     rows = []
-    for run in read(records)[0]:
+    for run in runs_of(records)[0]:
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
         row |= {c.field: run.values.get(key, float("nan")) for key, c in COLUMNS.items()}
         row |= {

@@ -92,7 +92,7 @@ def canonical(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def read(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
+def runs_of(records: Iterable[dict[str, Any]]) -> tuple[list[Run], list[str]]:
     """All runs, in an order of their own, and a sentence for every record that is not one."""
     runs, problems = [], []
     for record in records:

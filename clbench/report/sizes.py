@@ -10,10 +10,10 @@ from tabulate import tabulate
 
 from clbench import data
 from clbench.errors import UserError
+from clbench.files import write_atomically
 from clbench.grid import make_grid
 from clbench.report.paper import document
 from clbench.runner import make_stream
-from clbench.store import write_atomically
 
 _COUNTS = ("train", "valid", "test")
 _HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "is")

@@ -7,7 +7,7 @@ from typing import Any
 from clbench.report.cells import Cell, Value, group, usual
 from clbench.report.columns import PAPER, Column, chosen
 from clbench.report.paper import remarks, sources, verdict
-from clbench.report.runs import Run, read
+from clbench.report.runs import Run, runs_of
 from clbench.report.words import caption, warnings
 
 MISSING = "\N{EN DASH}"
@@ -102,7 +102,7 @@ def tables(
     records: Iterable[dict[str, Any]], problems: Iterable[str] = (), **layout: Any
 ) -> list[Table]:
     """A table per benchmark; `layout` is what `tables_of` takes."""
-    runs, unusable = read(records)
+    runs, unusable = runs_of(records)
     return tables_of(runs, [*problems, *unusable], **layout)
 
 

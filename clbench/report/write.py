@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError, unknown
+from clbench.files import write_atomically
 from clbench.report import latex, markdown, plain
 from clbench.report.escape import slug
 from clbench.report.table import Table
-from clbench.store import write_atomically
 
 TABLES = ("md", "tex", "csv", "json")
 """Formats with a file for each benchmark."""

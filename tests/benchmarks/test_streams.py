@@ -9,7 +9,7 @@ import torch
 
 from clbench import UserError, data
 from clbench.data import DataSet, Images
-from clbench.registry import declarations, load
+from clbench.registry import declarations, import_class
 from clbench.spec import Protocol
 from clbench.stream import Stream
 
@@ -30,7 +30,7 @@ def made_up(name: str, train: list[int], test: list[int], shape: tuple[int, int,
 
 
 def stream(name: str, sets: dict[str, DataSet], seed: int = 0, **params: object) -> Stream:
-    benchmark = load(declarations("benchmark")[name])(**params)
+    benchmark = import_class(declarations("benchmark")[name])(**params)
     return Stream(
         benchmark.sources(sets, seed),
         name=name,

@@ -178,7 +178,7 @@ def test_a_pickle_of_python_objects_or_of_nonsense(tmp_path):
     ):
         path.write_bytes(content)
         with path.open("rb") as file, pytest.raises(UserError, match=words):
-            pickles.load(file, path)
+            pickles.unpickle(file, path)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clbench.executors.work import Unheard, work
+from clbench.executors.work import ListenerGoneError, work
 from clbench.provenance import versions
 from clbench.store import Store
 
@@ -27,7 +27,7 @@ def test_a_listener_that_is_gone_is_no_failure_of_the_method(
         if event["kind"] == "task":
             raise BrokenPipeError
 
-    with pytest.raises(Unheard):
+    with pytest.raises(ListenerGoneError):
         work(cell(), place, gone)
     [record] = Store(place.out).records()[0]
     assert (record["status"], record["done"]) == ("partial", 1)

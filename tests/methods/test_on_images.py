@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from clbench.data import Images
-from clbench.registry import declarations, load
+from clbench.registry import declarations, import_class
 from clbench.seeding import seed_everything
 from clbench.spec import Protocol
 from clbench.stream import Source, Stream
@@ -37,7 +37,7 @@ def stream() -> Stream:
 
 @pytest.mark.parametrize("name", declarations("method"))
 def test_two_tasks_of_images(name: str, stream: Stream) -> None:
-    method = load(declarations("method")[name])
+    method = import_class(declarations("method")[name])
     tuned = method.tuned.get("split-cifar100", {})
     fields = {f.name for f in dataclasses.fields(method)}
     values = {n: value for n, value in tuned.items() if n in fields} | SMALL.get(name, {})
@@ -63,7 +63,7 @@ def test_autocast_and_compilation_reach_the_convolutions(stream: Stream) -> None
     cast = copy.copy(stream)
     cast.protocol = dataclasses.replace(stream.protocol, autocast=True)
     seed_everything(0, "init")
-    strategy = load(declarations("method")["finetune"])().build(cast)
+    strategy = import_class(declarations("method")["finetune"])().build(cast)
     [epoch] = strategy.learn(0) or []
     assert np.isfinite(epoch["loss"])
 

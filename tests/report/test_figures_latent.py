@@ -14,8 +14,8 @@ from clbench.grid import cell_of
 from clbench.networks.acl import ACLNet
 from clbench.report import tables
 from clbench.report.figures import checkpoints, latent, style
-from clbench.report.figures.checkpoints import Source, spaces
-from clbench.report.runs import read
+from clbench.report.figures.checkpoints import Checkpoints, spaces
+from clbench.report.runs import runs_of
 from clbench.runner import build, run
 from clbench.store import Store
 
@@ -23,13 +23,13 @@ METHODS = ("acl", "acl[discriminator=false]")
 
 
 @pytest.fixture
-def made(cell: Callable[..., Any], place: Any, tiny: Path) -> tuple[list[Any], Source]:
+def made(cell: Callable[..., Any], place: Any, tiny: Path) -> tuple[list[Any], Checkpoints]:
     """ACL with and without D on three small tasks, one epoch each, and where they are."""
     records = [run(cell(method, epochs=1), place) for method in METHODS]
-    return records, Source(place.out, place.data_root, (tiny,))
+    return records, Checkpoints(place.out, place.data_root, (tiny,))
 
 
-def picture(records: list[Any], source: Source) -> Any:
+def picture(records: list[Any], source: Checkpoints) -> Any:
     (table,) = tables(records)
     with style.styled():
         made = latent.draw(table, source)
@@ -38,10 +38,10 @@ def picture(records: list[Any], source: Source) -> Any:
 
 
 def test_latents_are_those_of_the_trained_network(
-    made: tuple[list[Any], Source], make_stream: Callable[..., Any]
+    made: tuple[list[Any], Checkpoints], make_stream: Callable[..., Any]
 ) -> None:
     (record, _), source = made
-    found = spaces(read([record])[0][0], source)
+    found = spaces(runs_of([record])[0][0], source)
     # independently: a network made by hand from the weights in the file, on the stream's own data
     state = torch.load(source.out / "checkpoints" / f"{record['id']}.pt", weights_only=True)
     stream = make_stream(3)
@@ -63,7 +63,7 @@ def test_latents_are_those_of_the_trained_network(
     assert float(np.ptp(found.last.private)) > 0
 
 
-def test_a_row_with_d_and_a_row_without(made: tuple[list[Any], Source]) -> None:
+def test_a_row_with_d_and_a_row_without(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     drawn = picture(records, source)
     axes = drawn.figure.axes
@@ -81,7 +81,7 @@ def test_the_first_ten_tasks_have_a_colour_each(
     cell: Callable[..., Any], place: Any, tiny: Path
 ) -> None:
     record = run(cell("acl", benchmark=f"{tiny}[tasks=11]", epochs=1), place)
-    drawn = picture([record], Source(place.out, place.data_root, (tiny,)))
+    drawn = picture([record], Checkpoints(place.out, place.data_root, (tiny,)))
     _, _, _, private = drawn.figure.axes
     assert len({line.get_color() for line in private.lines}) == len(private.lines) == 10
     by_class, by_task = drawn.figure.legends
@@ -90,10 +90,10 @@ def test_the_first_ten_tasks_have_a_colour_each(
     assert "right, tasks 1 to 10 by task" in " ".join(drawn.text().split())
 
 
-def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], Source]) -> None:
+def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     axes = picture(records[:1], source).figure.axes
-    found = spaces(read(records[:1])[0][0], source)
+    found = spaces(runs_of(records[:1])[0][0], source)
     embedded = latent.embed(found.first.private)
     assert embedded is not None
     for line, task in zip(axes[3].lines, (1, 2, 3), strict=True):
@@ -101,10 +101,10 @@ def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], So
 
 
 def test_more_samples_than_the_cap_are_drawn_at_random_and_alike(
-    made: tuple[list[Any], Source], monkeypatch: pytest.MonkeyPatch
+    made: tuple[list[Any], Checkpoints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (record, _), source = made
-    (one,), _ = read([record])
+    (one,), _ = runs_of([record])
     whole = spaces(one, source)
     monkeypatch.setattr(checkpoints, "SAMPLES", 30)
     capped, again = spaces(one, source), spaces(one, source)
@@ -118,7 +118,7 @@ def test_more_samples_than_the_cap_are_drawn_at_random_and_alike(
 def test_a_dead_s_is_called_constant_and_one_that_is_off_not_there(
     cell: Callable[..., Any], place: Any, tiny: Path
 ) -> None:
-    source = Source(place.out, place.data_root, (tiny,))
+    source = Checkpoints(place.out, place.data_root, (tiny,))
     dead = run(cell("acl", epochs=1), place)
     path = Store(place.out).checkpoint_path(dead["id"])
     content = torch.load(path, weights_only=True)
@@ -151,7 +151,7 @@ def test_the_embedding_does_not_depend_on_what_was_drawn_before() -> None:
 
 
 def test_nothing_is_trained_and_nothing_changed(
-    made: tuple[list[Any], Source], monkeypatch: pytest.MonkeyPatch
+    made: tuple[list[Any], Checkpoints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clbench.training import Strategy
 
@@ -167,7 +167,7 @@ def test_nothing_is_trained_and_nothing_changed(
 
 
 def test_the_command_gives_the_same_bytes_twice(
-    made: tuple[list[Any], Source], clbench: Callable[..., Any], tiny: Path, tmp_path: Path
+    made: tuple[list[Any], Checkpoints], clbench: Callable[..., Any], tiny: Path, tmp_path: Path
 ) -> None:
     _, source = made
     for folder in ("a", "b"):
@@ -181,7 +181,7 @@ def test_the_command_gives_the_same_bytes_twice(
 
 
 def test_a_row_without_checkpoint_is_said_and_none_at_all_is_an_error(
-    made: tuple[list[Any], Source],
+    made: tuple[list[Any], Checkpoints],
 ) -> None:
     records, source = made
     Store(source.out).checkpoint_path(records[1]["id"]).unlink()
@@ -192,7 +192,7 @@ def test_a_row_without_checkpoint_is_said_and_none_at_all_is_an_error(
         picture(records, source)
 
 
-def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Source]) -> None:
+def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     path = Store(source.out).checkpoint_path(records[0]["id"])
     path.write_bytes(path.read_bytes()[:100])
@@ -200,7 +200,7 @@ def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Source]) -> None:
         picture(records, source)
 
 
-def test_a_checkpoint_of_an_older_network_is_refused(made: tuple[list[Any], Source]) -> None:
+def test_a_checkpoint_of_an_older_network_is_refused(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     path = Store(source.out).checkpoint_path(records[0]["id"])
     content = torch.load(path, weights_only=True)
@@ -211,7 +211,7 @@ def test_a_checkpoint_of_an_older_network_is_refused(made: tuple[list[Any], Sour
         picture(records, source)
 
 
-def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Source]) -> None:
+def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     mine, other = (Store(source.out).checkpoint_path(record["id"]) for record in records)
     mine.write_bytes(other.read_bytes())
@@ -219,7 +219,7 @@ def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Source]) 
         picture(records, source)
 
 
-def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Source]) -> None:
+def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Checkpoints]) -> None:
     (record, _), source = made
     record["spec"]["method"]["version"] += 1
     Store(source.out).write(record)
@@ -228,11 +228,11 @@ def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Source]) -> No
 
 
 def test_a_benchmark_of_ones_own_must_be_named_by_its_file(
-    made: tuple[list[Any], Source],
+    made: tuple[list[Any], Checkpoints],
 ) -> None:
     records, source = made
     with pytest.raises(UserError, match=r"The benchmark 'tiny' is not installed.*--benchmarks \./"):
-        picture(records, Source(source.out, source.data_root))
+        picture(records, Checkpoints(source.out, source.data_root))
 
 
 def test_other_data_is_refused(cell: Callable[..., Any], place: Any) -> None:
@@ -246,4 +246,4 @@ def test_other_data_is_refused(cell: Callable[..., Any], place: Any) -> None:
     torch.save(content | {"record": json.dumps(record)}, path)
     Store(place.out).write(record)
     with pytest.raises(UserError, match=r"mnist-5k in .* is not the data that run .* trained on"):
-        picture([record], Source(place.out, here.data_root))
+        picture([record], Checkpoints(place.out, here.data_root))

@@ -5,25 +5,25 @@ import math
 
 import pytest
 
-from clbench.report.runs import read
+from clbench.report.runs import runs_of
 
 
 def test_valid_is_the_mean_over_tasks_after_the_last_one(record):
-    [run], _ = read([record(valid=[90, 70])])
+    [run], _ = runs_of([record(valid=[90, 70])])
     assert run.values["valid"] == 80
 
 
 def test_a_record_from_before_it_was_measured_has_none(record):
-    [run], _ = read([record(valid=None)])
+    [run], _ = runs_of([record(valid=None)])
     assert math.isnan(run.values["valid"])
 
 
 def test_epochs_and_samples_a_second(record):
     curve = [{"task": 1, "samples": 100}, {"task": 1, "samples": 100}, {"task": 2, "samples": 60}]
-    [run], _ = read([record(curve=curve)])  # trained for 2 seconds a task
+    [run], _ = runs_of([record(curve=curve)])  # trained for 2 seconds a task
     assert run.values["epochs"] == 1.5
     assert run.values["rate"] == 65.0
-    [old], _ = read([record(curve=[{"task": 1}])])
+    [old], _ = runs_of([record(curve=[{"task": 1}])])
     assert (old.values["epochs"], math.isnan(old.values["rate"])) == (1.0, True)
 
 
@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
 def test_a_number_that_no_float_holds_is_no_number(record):
     huge = record(memory={"architecture": 10**400, "replay": 0, "auxiliary": 0})
     odd = record(seed=1, memory={"architecture": math.inf, "replay": 0, "auxiliary": 0})
-    runs, problems = read([huge, odd])
+    runs, problems = runs_of([huge, odd])
     assert problems == []
     assert [math.isnan(run.values["arch"]) for run in runs] == [True, True]
 
@@ -69,7 +69,7 @@ def test_a_number_that_no_float_holds_is_no_number(record):
     ],
 )
 def test_a_damaged_part_costs_only_its_column(record, changes, column):
-    [run], problems = read([record(**changes)])
+    [run], problems = runs_of([record(**changes)])
     assert problems == []
     assert math.isnan(run.values[column])
     assert run.values["acc"] == 85.0
@@ -77,5 +77,5 @@ def test_a_damaged_part_costs_only_its_column(record, changes, column):
 
 def test_a_record_that_is_no_run_is_left_out_in_words(record):
     broken = record(spec__method=3)
-    _, [sentence] = read([broken])
+    _, [sentence] = runs_of([broken])
     assert sentence.startswith(f"Record {broken['id']} is left out: damaged (")

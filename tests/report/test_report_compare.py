@@ -17,12 +17,12 @@ from clbench.report.compare import (
     unpaired,
 )
 from clbench.report.paper import Published
-from clbench.report.runs import read
+from clbench.report.runs import runs_of
 
 
 def side(record, method: str, accuracies: dict[int, float], key: str = "protocol"):
     records = [record(method, seed=seed, last=(acc, acc)) for seed, acc in accuracies.items()]
-    return by_seed(read(records)[0], key, "A")
+    return by_seed(runs_of(records)[0], key, "A")
 
 
 def test_pairs_are_by_seed_and_the_test_is_students(record) -> None:
@@ -46,7 +46,7 @@ def test_less_forgetting_is_better(record) -> None:
             record(method, seed=s, first=95.0, last=(95.0 - loss, 80.0))
             for s, loss in enumerate(losses)
         ]
-        return by_seed(read(records)[0], "protocol", "A")
+        return by_seed(runs_of(records)[0], "protocol", "A")
 
     [line] = compare(
         forgets("ewc", [9.0, 10.0, 11.0]), forgets("agem", [1.0, 2.0, 3.1]), "forgetting", 0.05
@@ -90,7 +90,7 @@ def test_the_paper_is_tested_by_welch(record) -> None:
 
 def test_pairs_of_another_condition_or_without_a_partner_are_named(record) -> None:
     def of(**changes):
-        return by_seed(read([record("ewc", **changes)])[0], "method", "A")
+        return by_seed(runs_of([record("ewc", **changes)])[0], "method", "A")
 
     here = of()
     for changes in ({"data": {"mnist-5k": {"sha256": "cd" * 32, "note": ""}}},
@@ -112,13 +112,13 @@ def test_bwt_can_be_compared_with_the_paper(record) -> None:
 
 def test_runs_of_one_name_with_other_values_are_pairs_of_their_own(record) -> None:
     records = [record("ewc"), record("ewc", spec__threads=2)]
-    found = by_seed(read(records)[0], "method", "A")
+    found = by_seed(runs_of(records)[0], "method", "A")
     assert set(found) == {("two-tasks", "ewc threads=1"), ("two-tasks", "ewc threads=2")}
-    one = read([record("ewc", spec__threads=2)])[0]  # is named likewise beside them, not alone
-    assert set(by_seed(one, "method", "B", read(records)[0])) == {("two-tasks", "ewc threads=2")}
+    one = runs_of([record("ewc", spec__threads=2)])[0]  # is named likewise beside them, not alone
+    assert set(by_seed(one, "method", "B", runs_of(records)[0])) == {("two-tasks", "ewc threads=2")}
     assert set(by_seed(one, "method", "B")) == {("two-tasks", "ewc")}
     with pytest.raises(UserError, match="with other values or on other data"):
-        by_seed(read(records)[0], "protocol", "ewc")
+        by_seed(runs_of(records)[0], "protocol", "ewc")
 
 
 def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
@@ -126,7 +126,7 @@ def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
     records = [record("ewc"), record("ewc", data=other)]
     records[1]["id"] = "f" * 12
     with pytest.raises(UserError, match=r"A has two runs of ewc on two-tasks with seed 0"):
-        by_seed(read(records)[0], "method", "A")
+        by_seed(runs_of(records)[0], "method", "A")
 
 
 # ---- the command ----

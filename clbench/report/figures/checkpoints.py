@@ -30,7 +30,7 @@ FIRST = 10
 
 
 @dataclass(frozen=True)
-class Source:
+class Checkpoints:
     """Where checkpoints and data are, and the files of a user's own methods and benchmarks."""
 
     out: Path
@@ -60,7 +60,7 @@ class Spaces:
     """Test data of the first tasks; labels are tasks, from 1."""
 
 
-def spaces(run: Run, source: Source) -> Spaces:
+def spaces(run: Run, source: Checkpoints) -> Spaces:
     """Both latent spaces of a finished run of ACL."""
     network, stream = restored(run, source)
     count = min(FIRST, len(stream))
@@ -72,7 +72,7 @@ def spaces(run: Run, source: Source) -> Spaces:
     return Spaces(Latents(z_s, z_p, classes[labels]), Latents(first_s, first_p, tasks))
 
 
-def restored(run: Run, source: Source) -> tuple[ACLNet, Stream]:
+def restored(run: Run, source: Checkpoints) -> tuple[ACLNet, Stream]:
     """The network after the last task, ready to be asked, and the stream it learned."""
     store = Store(source.out)
     record = store.read(run.id)

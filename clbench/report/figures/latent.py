@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from clbench.errors import UserError
 from clbench.report.cells import Cell
 from clbench.report.figures import style
-from clbench.report.figures.checkpoints import SAMPLES, Source, spaces
-from clbench.report.figures.picture import Lacking, Picture, rows, words
+from clbench.report.figures.checkpoints import SAMPLES, Checkpoints, spaces
+from clbench.report.figures.picture import LackingError, Picture, rows, words
 from clbench.report.runs import Run
 from clbench.report.table import Table
 
@@ -31,7 +31,7 @@ _SIDE = 24  # characters beside a row
 _COLOURS = (*style.COLOURS, "#882255", "#999933", "#AAAAAA")  # ten tasks, without shape to help
 
 
-def draw(table: Table, source: Source) -> Picture:
+def draw(table: Table, source: Checkpoints) -> Picture:
     """Four panels a method: S and P for the last task, S and P for the first tasks."""
     cells = rows(
         table,
@@ -43,7 +43,7 @@ def draw(table: Table, source: Source) -> Picture:
     )
     kept = [cell for cell in cells if any(source.has(run) for run in cell.counted)]
     if not kept:
-        raise Lacking(
+        raise LackingError(
             f"The figure 'latent' needs checkpoints, and {source.out / 'checkpoints'} has none of "
             f"acl on {table.benchmark}: clbench run --rerun all trains them again."
         )
@@ -114,7 +114,7 @@ def embed(z: NDArray[np.float32]) -> NDArray[np.float64] | None:
     return found
 
 
-def _same_seed(cells: Sequence[Cell], source: Source) -> list[Run]:
+def _same_seed(cells: Sequence[Cell], source: Checkpoints) -> list[Run]:
     """A run of each row with a checkpoint: of the lowest seed that all have, else of its own."""
     choices = [{run.seed: run for run in c.counted if source.has(run)} for c in cells]
     common = set.intersection(*(set(choice) for choice in choices))

@@ -40,7 +40,7 @@ class Picture:
         return "\n".join(lines) + "\n"
 
 
-class Lacking(UserError):
+class LackingError(UserError):
     """The records of one benchmark do not hold what the figure needs; others may."""
 
 
@@ -64,23 +64,23 @@ def rows(
     )
     done = [cell for cell in table.cells if cell.counted]
     if not done and faulty:
-        raise Lacking(
+        raise LackingError(
             f"The figure {kind!r} needs accuracies that are numbers, and no finished run on "
             f"{table.benchmark} has them: clbench run --rerun all trains again.{left_out}"
         )
     if not done:
-        raise Lacking(
+        raise LackingError(
             f"The figure {kind!r} needs finished runs, and {table.benchmark} has none yet: "
             "clbench status says how far they are."
         )
     if (most := max(cell.head.tasks for cell in done)) < tasks:
-        raise Lacking(
+        raise LackingError(
             f"The figure {kind!r} needs at least {tasks} tasks, and {table.benchmark} has {most}: "
             "choose other benchmarks with --benchmarks."
         )
     shown = [cell for cell in done if cell.head.tasks >= tasks and wants(cell)]
     if not shown:
-        raise Lacking(lacking + left_out)
+        raise LackingError(lacking + left_out)
     if len(shown) > MOST:
         raise UserError(
             f"{len(shown)} methods on {table.benchmark} are too many for one figure (at most "

@@ -8,7 +8,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from clbench.report.cells import Cell
 from clbench.report.figures import style
-from clbench.report.figures.picture import Lacking, Picture, rows, words
+from clbench.report.figures.picture import LackingError, Picture, rows, words
 from clbench.report.runs import canonical
 from clbench.report.table import Table
 from clbench.report.words import spread
@@ -27,7 +27,7 @@ def draw(table: Table) -> Picture:
     )
     lines = by_size(cells)
     if all(len(line) < 2 for line in lines.values()):
-        raise Lacking(
+        raise LackingError(
             f"The figure 'replay' needs a method with at least two values of per_class, and "
             f"{table.benchmark} has none: {example} makes some."
         )

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
+from clbench.files import write_atomically
 from clbench.report.escape import slug
 from clbench.report.figures import style
-from clbench.report.figures.picture import Lacking, Picture
+from clbench.report.figures.picture import LackingError, Picture
 from clbench.report.table import Table
-from clbench.store import write_atomically
 
 # what would name the day or the version of a library
 _METADATA: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ def write(
         with style.styled():
             try:
                 picture: Picture = draw(table, **options).noted(note)
-            except Lacking as error:
+            except LackingError as error:
                 left_out.append(str(error))
                 continue
             files = {name: render(picture, name) for name in formats}
