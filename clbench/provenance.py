@@ -24,8 +24,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def git_state() -> dict[str, Any]:
-    """Commit of the clbench sources and whether they were changed; empty if not a checkout."""
+def git_state() -> dict[str, Any] | None:
+    """Commit of the clbench sources and whether they were changed; None if not a checkout."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
@@ -34,10 +34,10 @@ def git_state() -> dict[str, Any]:
 
     try:
         if Path(git("rev-parse", "--show-toplevel")) != folder.parent:
-            return {}
+            return None
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
-        return {}
+        return None
 
 
 def cpu() -> str:

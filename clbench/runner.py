@@ -17,33 +17,45 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import torch
 
 from clbench import data
 from clbench.errors import UserError
+from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
 from clbench.networks.dropout import Dropout
 from clbench.provenance import provenance
+from clbench.record import (
+    DataUse,
+    Epoch,
+    Failure,
+    MemoryUse,
+    Provenance,
+    Record,
+    Shown,
+    Titles,
+    encode,
+    parse,
+)
 from clbench.registry import import_class
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
-from clbench.store import SCHEMA, Place, Store
+from clbench.store import Place, Store
 from clbench.stream import Stream
 from clbench.training import Strategy
-
-Listener = Callable[[dict[str, Any]], None]
 
 
 def run(
     cell: Cell,
     place: Place,
-    listen: Listener = lambda event: None,
+    listen: Listener = lambda cell, event: None,
     datasets: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Record:
     """Train one cell to its end, or go on where it was stopped, and return its record.
 
-    `datasets` are used in place of those in the data root. An error inside the method is kept in
-    the record (status `failed`, with the traceback).
+    `datasets` replace those in the data root. An error inside the method is kept in the record
+    (status `failed`, with the traceback).
     """
     store = Store(place.out)
     store.prepare()
@@ -51,10 +63,10 @@ def run(
         if not mine:
             raise BusyError(str(cell))
         existing = store.read(cell.id)
-        if existing is not None and existing["status"] == "done":
+        if existing is not None and existing.status == "done":
             return existing
         if text := store.clear_damaged(cell.id):
-            listen({"kind": "note", "text": text})
+            listen(cell, Note(text))
         set_up_torch(cell)
         if datasets is None:
             datasets = {
@@ -64,18 +76,19 @@ def run(
         record = _fresh_record(cell, datasets)
         try:
             stream = make_stream(cell, datasets)
-            record["tasks"] = len(stream)
-            strategy = _resume(cell, stream, record, store, listen)
+            record.tasks = len(stream)
+            store.write(record)  # a run in its first task has a name
+            strategy, record = _resume(cell, stream, record, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except (UserError, BusyError):
             raise
         except Exception as error:
-            record["status"] = "failed"
-            record["failure"] = {
-                "error": f"{type(error).__name__}: {error}",
-                "traceback": traceback.format_exc(),
-            }
-            _keep(None, record, store)
+            record = store.read(cell.id) or _fresh_record(cell, datasets)  # as it was saved last
+            record.status = "failed"
+            record.failure = Failure(
+                error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+            )
+            store.write(record)
         return record
 
 
@@ -171,18 +184,18 @@ def set_up_torch(cell: Cell) -> None:
 
 
 def _learn_all(
-    cell: Cell, strategy: Strategy, record: dict[str, Any], store: Store, listen: Listener
+    cell: Cell, strategy: Strategy, record: Record, store: Store, listen: Listener
 ) -> None:
-    tasks = record["tasks"]
+    tasks, spent = record.tasks, record.seconds
     before = saving = 0.0
-    if not record["R0"]:
+    if not record.R0:
         started = time.perf_counter()
-        record["R0"] = [strategy.accuracy(i) for i in range(tasks)]
+        record.R0 = [_percent(strategy.accuracy, i) for i in range(tasks)]
         before = time.perf_counter() - started
-    for k in range(record["done"], tasks):
+    for k in range(record.done, tasks):
 
         def on_epoch(epoch: dict[str, float], k: int = k) -> None:
-            listen({"kind": "epoch", "task": k + 1, "tasks": tasks, **epoch})
+            listen(cell, EpochEnded(k + 1, tasks, _epoch(k, epoch)))
 
         strategy.schedule.on_epoch = on_epoch
         started = time.perf_counter()
@@ -190,106 +203,102 @@ def _learn_all(
         curve = strategy.learn(k)
         learned = time.perf_counter()
         parts, strategy.spent = dict(strategy.spent), defaultdict(float)
-        # what is not learned yet is measured one task ahead, for forward transfer
+        # the next task is tested before it is learned, for forward transfer
         row: list[float | None] = [None] * tasks
         if curve is not None:
-            row[: k + 2] = [strategy.accuracy(i) for i in range(min(k + 2, tasks))]
+            row[: k + 2] = [_percent(strategy.accuracy, i) for i in range(min(k + 2, tasks))]
         last = k + 1 == tasks
-        valid = [strategy.valid_accuracy(i) for i in range(tasks)] if last else None
+        valid = [_percent(strategy.valid_accuracy, i) for i in range(tasks)] if last else []
         # what JSON cannot hold (a NaN, a tensor) fails here, before the record is touched
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
         tests = before + time.perf_counter() - learned
         before = 0.0
-        memory = json.loads(json.dumps(strategy.memory().as_dict(), allow_nan=False))
-        record["R"].append(row)
-        record["curve"] += [{"task": k + 1, **epoch} for epoch in curve or ()]
-        record["diagnostics"].append(diagnostics)
-        record["memory"] = memory
-        record["seconds"]["train"].append(learned - started)
-        record["seconds"]["eval"].append(tests)
-        record["seconds"]["total"] = sum(record["seconds"]["train"] + record["seconds"]["eval"])
+        memory = MemoryUse(**strategy.memory().as_dict())
+        record.R.append(row)
+        record.curve += [_epoch(k, epoch) for epoch in curve or ()]
+        record.diagnostics.append(diagnostics)
+        record.memory = memory
+        spent.train.append(learned - started)
+        spent.eval.append(tests)
+        spent.total = sum(spent.train + spent.eval)
         parts["rest of training"] = max(0.0, learned - started - sum(parts.values()))
         parts |= {"tests": tests, "saving": saving}
-        spent = record["seconds"].setdefault("parts", {})
-        record["seconds"]["parts"] = {
-            part: spent.get(part, 0.0) + parts.get(part, 0.0) for part in {**spent, **parts}
-        }
-        record["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        record["done"] = k + 1
-        record["finished"] = _now()
+        for part, seconds in parts.items():
+            spent.parts[part] = spent.parts.get(part, 0.0) + seconds
+        record.peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        record.done = k + 1
+        record.finished = _now()
         if last:
-            record["status"], record["valid"] = "done", valid
+            record.status, record.valid = "done", valid
         started = time.perf_counter()
-        _keep(strategy, record, store)
+        _save(strategy, record, store)
         saving = time.perf_counter() - started  # goes into the next record
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
-        listen({"kind": "task", "task": k + 1, "tasks": tasks, "accuracy": accuracy})
+        listen(cell, TaskEnded(k + 1, tasks, accuracy))
 
 
-def _keep(strategy: Strategy | None, record: dict[str, Any], store: Store) -> None:
-    """Write the checkpoint, if there is something to go on from, and then the record."""
-    checkpoint = None
-    if strategy is not None:
-        file = io.BytesIO()
-        torch.save({"record": json.dumps(record), "state": strategy.state_dict()}, file)
-        checkpoint = file.getvalue()
-    store.write(record, checkpoint)
+def _percent(measure: Callable[[int], float], i: int) -> float:
+    """What a strategy measures on task i; a failure of the method if that is no percentage."""
+    value = measure(i)
+    if not (isinstance(value, float | int) and 0 <= value <= 100):
+        raise ValueError(f"{measure.__name__}({i}) gave {value!r}, which is not a percentage")
+    return float(value)
+
+
+def _epoch(k: int, values: dict[str, float]) -> Epoch:
+    return Epoch(task=k + 1, **values)  # type: ignore[arg-type]
+
+
+def _save(strategy: Strategy, record: Record, store: Store) -> None:
+    """Write the checkpoint, and then the record."""
+    file = io.BytesIO()
+    torch.save({"record": encode(record).decode(), "state": strategy.state_dict()}, file)
+    store.write(record, file.getvalue())
 
 
 def _resume(
-    cell: Cell, stream: Stream, record: dict[str, Any], store: Store, listen: Listener
-) -> Strategy:
-    """The method on the stream, at the last finished task if its checkpoint is there and whole."""
+    cell: Cell, stream: Stream, record: Record, store: Store, listen: Listener
+) -> tuple[Strategy, Record]:
+    """The method and its record after the last finished task, if the checkpoint is sound."""
     strategy = build(cell, stream)
     path = store.checkpoint_path(cell.id)
     if not path.exists():
-        return strategy
+        return strategy, record
     try:
         content = torch.load(path, weights_only=True)
-        kept = json.loads(content["record"])
-        same = kept["spec"] == record["spec"] and kept["data"] == record["data"]
+        kept = parse(content["record"].encode(), cell.id)
+        same = (kept.spec, kept.data, kept.tasks) == (record.spec, record.data, record.tasks)
         if same:
             strategy.load_state_dict(content["state"])
     except Exception as error:  # torch.load raises many kinds for a damaged file
-        reason = f"{path} cannot be read ({type(error).__name__})"
-        listen({"kind": "note", "text": f"{reason}; {cell} starts again."})
-        return build(cell, stream)
+        reason = f"{path} is damaged ({type(error).__name__})"
+        listen(cell, Note(f"{reason}; {cell} starts again."))
+        return build(cell, stream), record
     if not same:
         reason = "its checkpoint is of another version of the method, the benchmark or the data"
-        listen({"kind": "note", "text": f"{cell} starts again: {reason}."})
-        return strategy
-    record.update(kept)
-    _keep(None, record, store)  # the record may be one task behind its checkpoint
-    return strategy
+        listen(cell, Note(f"{cell} starts again: {reason}."))
+        return strategy, record
+    store.write(kept)  # the record may be one task behind its checkpoint
+    return strategy, kept
 
 
-def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "id": cell.id,
-        "status": "partial",
-        "spec": cell.versioned(),
-        "labels": cell.labels,
-        "titles": {"benchmark": cell.benchmark.title, "method": cell.method.title},
-        "family": cell.method.meta.get("family", ""),
-        "zero_forgetting": bool(cell.method.meta.get("zero_forgetting", False)),
-        "tasks": 0,
-        "done": 0,
-        "R": [],
-        "R0": [],
-        "valid": [],
-        "curve": [],
-        "diagnostics": [],
-        "memory": {"architecture": 0, "replay": 0, "auxiliary": 0},
-        "seconds": {"total": 0.0, "train": [], "eval": [], "parts": {}},
-        "peak_memory": 0,
-        "data": {name: {"sha256": d.sha256, "note": d.note} for name, d in datasets.items()},
-        "provenance": provenance(),
-        "started": _now(),
-        "finished": "",
-        "failure": None,
-    }
+def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
+    declared = cell.method.meta
+    return Record(
+        id=cell.id,
+        spec=cell.versioned(),
+        differs=cell.differs,
+        titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
+        family=declared.get("family", ""),
+        zero_forgetting=declared.get("zero_forgetting", False),
+        upper_bound=declared.get("upper_bound", False),
+        replay_size=declared.get("replay_size", ""),
+        lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
+        data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
+        provenance=msgspec.convert(provenance(), Provenance),
+        started=_now(),
+    )
 
 
 def _now() -> str:

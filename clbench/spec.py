@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clbench.declare import (
     Declaration,
     Field,
@@ -21,6 +23,8 @@ from clbench.declare import (
     fields_of,
 )
 from clbench.errors import UserError
+from clbench.labels import label, protocol_label
+from clbench.record import Differs, Spec
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,26 @@ class Cell:
     spec: RunSpec
     method: Declaration
     benchmark: Declaration
-    labels: dict[str, str]
+    differs: Differs
+    """What is not as usual: labels are made of it."""
+
+    @functools.cached_property
+    def labels(self) -> dict[str, str]:
+        """The names that a user reads."""
+        return {
+            "benchmark": label(self.spec.benchmark, self.differs.benchmark),
+            "method": label(self.spec.method, self.differs.method),
+            "protocol": protocol_label(self.differs.protocol, self.spec.threads, self.spec.device),
+        }
 
     @property
     def id(self) -> str:
         return self.spec.id
 
-    def versioned(self) -> dict[str, Any]:
+    def versioned(self) -> Spec:
         """The spec with the versions of the method and the benchmark, as records carry it.
 
-        A user's file has no promise of a version behind it, so its content stands in for one.
+        A user's file promises no version, so its content stands in for one.
         """
         spec = self.spec.canonical()
         for kind, declaration in (("method", self.method), ("benchmark", self.benchmark)):
@@ -114,7 +128,7 @@ class Cell:
             if not declaration.module:
                 content = declaration.path.read_bytes()
                 spec[kind]["source"] = hashlib.sha256(content).hexdigest()
-        return spec
+        return msgspec.convert(spec, Spec)
 
     def __str__(self) -> str:
         extra = f" ({self.labels['protocol']})" if self.labels["protocol"] else ""
@@ -159,12 +173,12 @@ def make_cell(
     protocol = _protocol(_protocol(Protocol(), benchmark.meta.get("protocol", {})), demands)
     final = _protocol(protocol, overrides)
     spec = RunSpec(benchmark.name, method.name, seed, bench_params, params, final, threads, device)
-    labels = {
-        "benchmark": _label(benchmark.name, bench_params, benchmark.defaults),
-        "method": _label(method.name, params, default_params),
-        "protocol": _protocol_label(final, protocol, threads, device),
-    }
-    return Cell(spec, method, benchmark, labels)
+    differs = Differs(
+        benchmark=_changed(bench_params, benchmark.defaults),
+        method=_changed(params, default_params),
+        protocol=_changed(asdict(final), asdict(protocol)),
+    )
+    return Cell(spec, method, benchmark, differs)
 
 
 def _protocol(base: Protocol, changes: dict[str, Any]) -> Protocol:
@@ -174,27 +188,5 @@ def _protocol(base: Protocol, changes: dict[str, Any]) -> Protocol:
     return replace(base, **{k: PROTOCOL_FIELDS[k].check(v, "protocol") for k, v in changes.items()})
 
 
-def _label(name: str, params: dict[str, Any], defaults: dict[str, Any]) -> str:
-    changed = [f"{k}={_text(v)}" for k, v in params.items() if v != defaults[k]]
-    return f"{name}[{','.join(changed)}]" if changed else name
-
-
-def _protocol_label(final: Protocol, usual: Protocol, threads: int, device: str) -> str:
-    words = [
-        f"{key}={_text(value)}"
-        for key, value in asdict(final).items()
-        if value != getattr(usual, key)
-    ]
-    if threads != 1:
-        words.append(f"threads={threads}")
-    if device != "cpu":
-        words.append(f"device={device}")
-    return ",".join(words)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return str(value)
+def _changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value != usual[key]}

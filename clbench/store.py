@@ -11,37 +11,16 @@ file and never half of one.
 
 import contextlib
 import itertools
-import json
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clbench.errors import UserError
 from clbench.files import write_atomically
 from clbench.lease import Lease, hold, is_held
-
-SCHEMA = 1
-"""Version of the record's layout; docs/record.md describes it key by key."""
-
-# what every reader of a record relies on, and its type
-_NEEDED: dict[str, type] = {
-    "id": str,
-    "status": str,
-    "spec": dict,
-    "labels": dict,
-    "tasks": int,
-    "done": int,
-    "R": list,
-    "memory": dict,
-    "seconds": dict,
-    "curve": list,
-    "data": dict,
-}
-_LABELS = ("benchmark", "method", "protocol")
+from clbench.record import DamagedRecordError, Record, encode, read
 
 
 @dataclass(frozen=True)
@@ -81,52 +60,47 @@ class Store:
     def checkpoint_path(self, run_id: str) -> Path:
         return self.root / "checkpoints" / f"{run_id}.pt"
 
-    def read(self, run_id: str) -> dict[str, Any] | None:
-        """The record of a run; None if there is none or it cannot be read."""
-        path = self.record_path(run_id)
-        if not path.exists():
-            return None
+    def read(self, run_id: str) -> Record | None:
+        """The record of a run; None if there is none or it is damaged."""
         try:
-            return parse_record(path)
-        except (ValueError, FileNotFoundError):
+            return read(self.record_path(run_id))
+        except (DamagedRecordError, FileNotFoundError):
             return None
 
-    def each(self, problems: list[str]) -> Iterator[dict[str, Any]]:
-        """All readable records, by id, one at a time: there may be very many.
+    def each(self, problems: list[str]) -> Iterator[Record]:
+        """All records, by id, one at a time: there may be very many.
 
-        `problems` gets a sentence for every file that is not one.
+        `problems` gets a sentence for every file that is no record.
         """
-        for path in sorted((self.root / "records").glob("*.json")):
+        for path in self._files():
             try:
-                yield parse_record(path)
+                yield read(path)
             except FileNotFoundError:  # replaced while we were reading
                 continue
-            except ValueError as error:
-                shown = "".join(c if c.isprintable() else "?" for c in str(path))
-                problems.append(f"{shown} is skipped: {error}")
+            except DamagedRecordError as error:
+                problems.append(f"{_shown(path)} is skipped: {error}")
 
-    def records(self) -> tuple[list[dict[str, Any]], list[str]]:
+    def records(self) -> tuple[list[Record], list[str]]:
         """All of them, and the sentences."""
         problems: list[str] = []
         return list(self.each(problems)), problems
 
-    def write(self, record: dict[str, Any], checkpoint: bytes | None = None) -> None:
+    def write(self, record: Record, checkpoint: bytes | None = None) -> None:
         """Put a run's checkpoint, if there is one, and its record in their places, atomically.
 
         Raises BusyError if the run was leased and another process has taken it over since.
         """
-        run_id = record["id"]
-        if run_id in self._leases:
-            self._leases[run_id].check()
-        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+        if record.id in self._leases:
+            self._leases[record.id].check()
+        content = encode(record)
         try:
             if checkpoint is not None:
-                write_atomically(self.checkpoint_path(run_id), checkpoint)
-            write_atomically(self.record_path(run_id), text.encode())
+                write_atomically(self.checkpoint_path(record.id), checkpoint)
+            write_atomically(self.record_path(record.id), content)
         except OSError as error:
             raise UserError(
-                f"{self.root} cannot be written to: {error.strerror or error}. All tasks that were "
-                "finished before are kept; mend the cause and give the same command again."
+                f"{self.root} is not writable: {error.strerror or error}. Every task finished "
+                "before is kept. Fix the cause and run the same command again."
             ) from error
 
     def replace(self, run_id: str) -> None:
@@ -147,11 +121,11 @@ class Store:
         return target
 
     def clear_damaged(self, run_id: str) -> str:
-        """Set aside what is in the place of a run's record and is none; a sentence if there was."""
+        """Set aside a damaged record of the run; a sentence if there was one."""
         path = self.record_path(run_id)
         if not path.exists() or self.read(run_id) is not None:
             return ""
-        return f"{path} is no record that can be read; it is kept as {self.set_aside(run_id)}."
+        return f"{path} is not a record. It was moved to {self.set_aside(run_id)}."
 
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
@@ -183,10 +157,9 @@ class Store:
         names = sorted(p.name for p in (self.root / "leases").glob("[!.]*"))
         return [name for name in names if self.is_running(name)]
 
-    def find(self, text: str) -> dict[str, Any]:
+    def find(self, text: str) -> Record:
         """The record whose id starts with `text`."""
-        folder = self.root / "records"
-        matches = sorted(p.stem for p in folder.glob("*.json") if p.stem.startswith(text))
+        matches = [path for path in self._files() if path.stem.startswith(text)]
         if len(matches) != 1:
             what = "No run" if not matches else f"{len(matches)} runs"
             raise UserError(
@@ -194,62 +167,13 @@ class Store:
                 f"`clbench ls results --out {self.root}` lists the ids."
             )
         try:
-            return parse_record(folder / f"{matches[0]}.json")
-        except ValueError as error:
-            raise UserError(f"{folder / matches[0]}.json cannot be shown: {error}") from None
+            return read(matches[0])
+        except DamagedRecordError as error:
+            raise UserError(f"{_shown(matches[0])} is damaged: {error}") from None
+
+    def _files(self) -> list[Path]:
+        return sorted((self.root / "records").glob("*.json"))
 
 
-# an escaped backslash or a pair of surrogates, which must stay; else half a pair, or an escape or a
-# code of a control character that is neither tab nor newline
-_CONTROL = re.compile(
-    rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..|\\u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f])"
-    rb"|\\[bfr]|\x7f|\xc2[\x80-\x9f]",
-    re.I,
-)
-
-
-def _tamed(text: bytes) -> bytes:
-    """JSON whose strings cannot steer a terminal, whoever wrote them."""
-    if not any(sign in text for sign in (b"\\", b"\x7f", b"\xc2")):
-        return text  # nearly every record; the pattern is slow
-    return _CONTROL.sub(lambda found: found[1] or b"?", text)
-
-
-def parse_record(path: Path) -> dict[str, Any]:
-    """Read one record; a ValueError says in words why a file is not one."""
-    try:
-        record = json.loads(_tamed(path.read_bytes()))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError("it is not whole JSON (cut off, or damaged).") from None
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise ValueError(f"it cannot be read ({error.strerror}).") from None
-    if not isinstance(record, dict) or "schema" not in record:
-        raise ValueError("it is not a clbench record.")
-    if record["schema"] != SCHEMA:
-        raise ValueError(
-            f"it has schema {record['schema']!r}, and this clbench reads schema {SCHEMA}."
-        )
-    if missing := [key for key in _NEEDED if key not in record]:
-        raise ValueError(f"it lacks {', '.join(missing)}.")
-    if wrong := [key for key, kind in _NEEDED.items() if type(record[key]) is not kind]:
-        raise ValueError(f"its {', '.join(wrong)} is not of the right type.")
-    labels = [record["labels"].get(key) for key in _LABELS]
-    if type(record["spec"].get("seed")) is not int or any(type(la) is not str for la in labels):
-        raise ValueError("it lacks labels or a seed.")
-    if record["status"] not in ("partial", "done", "failed"):
-        raise ValueError("its status is none that a run can have.")
-    failure = record.setdefault("failure", None)
-    if failure is not None and not (
-        isinstance(failure, dict)
-        and all(isinstance(failure.get(part), str) for part in ("error", "traceback"))
-    ):
-        raise ValueError("its failure is not of the right type.")
-    if type(record.get("peak_memory", 0)) is not int:
-        raise ValueError("its peak_memory is not of the right type.")
-    if not all(isinstance(used, dict) and "sha256" in used for used in record["data"].values()):
-        raise ValueError("its data sets have no checksums.")
-    if record["id"] != path.stem:
-        raise ValueError(f"it is the record of run {record['id']}, under another name.")
-    return record
+def _shown(path: Path) -> str:
+    return "".join(c if c.isprintable() else "?" for c in str(path))
