@@ -73,17 +73,18 @@ def run(
                 name: data.load(name, place.data_root, place.accept_data)
                 for name in cell.benchmark.meta.get("datasets", ())
             }
-        record = _fresh_record(cell, datasets)
+        tasks = 0
         try:
             stream = make_stream(cell, datasets)
-            record.tasks = len(stream)
-            store.write(record)  # a run in its first task has a name
-            strategy, record = _resume(cell, stream, record, store, listen)
+            tasks = len(stream)
+            fresh = _fresh_record(cell, datasets, tasks)
+            strategy, record = _resume(cell, stream, fresh, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except (UserError, BusyError):
             raise
         except Exception as error:
-            record = store.read(cell.id) or _fresh_record(cell, datasets)  # as it was saved last
+            # as it was saved last: what the failed task has left may be of no use
+            record = store.read(cell.id) or _fresh_record(cell, datasets, tasks)
             record.status = "failed"
             record.failure = Failure(
                 error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
@@ -264,6 +265,7 @@ def _resume(
     strategy = build(cell, stream)
     path = store.checkpoint_path(cell.id)
     if not path.exists():
+        store.write(record)  # a run in its first task has a name
         return strategy, record
     try:
         content = torch.load(path, weights_only=True)
@@ -283,10 +285,11 @@ def _resume(
     return strategy, kept
 
 
-def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
+def _fresh_record(cell: Cell, datasets: dict[str, Any], tasks: int) -> Record:
     declared = cell.method.meta
     return Record(
         id=cell.id,
+        tasks=tasks,
         spec=cell.versioned(),
         differs=cell.differs,
         titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),

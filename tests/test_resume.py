@@ -58,7 +58,7 @@ class Driver:
 
     def unfinished(self) -> list[str]:
         """Ids of runs that had finished some task and not all when it was stopped."""
-        return [r["id"] for r in Store(self.out).records()[0] if r["status"] == "partial"]
+        return [r.id for r in Store(self.out).records()[0] if r.status == "partial"]
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def results(out: Path) -> dict[str, Any]:
     found, problems = Store(out).records()
     assert problems == []
-    assert {r["status"] for r in found} == {"done"}
-    return {r["id"]: r["R"] for r in found}
+    assert {r.status for r in found} == {"done"}
+    return {r.id: r.R for r in found}
 
 
 def test_after_kill_9_the_same_command_goes_on(
@@ -134,7 +134,7 @@ def test_a_killed_worker_takes_only_its_own_run_with_it(
     assert "died: its process was killed (signal 9" in said
     assert "1 of 2 runs have no result" in said
     assert "Traceback" not in said
-    states = sorted(r["status"] for r in Store(driver.out).records()[0])
+    states = sorted(r.status for r in Store(driver.out).records()[0])
     assert states in (["done", "partial"], ["done"])
     again = clbench(*driver.words)
     assert again.code == 0

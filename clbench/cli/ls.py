@@ -1,14 +1,17 @@
 """`clbench ls`: what there is, one line each."""
 
 import json
+from operator import itemgetter
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from clbench.cli.options import existing_out, json_option, out_option
 from clbench.registry import FAMILIES, declarations
 from clbench.store import Store
+from clbench.width import fitted_table
+
+_PROSE = {"title", "data", "parameters", "about", "method", "protocol"}
 
 
 @click.command(
@@ -32,14 +35,14 @@ def command(what: str, out: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
     elif rows:
-        table = [{key: _cell(value) for key, value in row.items()} for row in rows]
-        click.echo(tabulate(table, headers="keys", disable_numparse=True))
+        table = [[_one_line(value) for value in row.values()] for row in rows]
+        click.echo(fitted_table(table, list(rows[0]), prose=_PROSE))
     else:
         click.echo(f"No results in {out} yet. `clbench run` makes some.")
 
 
-def _cell(value: Any) -> Any:
-    """One line's worth of a value; `clbench show` has the whole."""
+def _one_line(value: Any) -> Any:
+    """A short form of a list; `clbench show` has all of it."""
     if not isinstance(value, list):
         return value
     more = f", and {len(value) - 3} more" if len(value) > 4 else ""
@@ -81,15 +84,15 @@ def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
     problems: list[str] = []
     rows = [
         {
-            "id": r["id"],
-            "benchmark": r["labels"]["benchmark"],
-            "method": r["labels"]["method"],
-            "protocol": r["labels"]["protocol"],
-            "seed": r["spec"]["seed"],
-            "status": r["status"],
-            "tasks": f"{r['done']}/{r['tasks']}",
+            "id": record.id,
+            "benchmark": record.benchmark,
+            "method": record.method,
+            "protocol": record.protocol,
+            "seed": record.spec.seed,
+            "status": record.status,
+            "tasks": f"{record.done}/{record.tasks}",
         }
-        for r in store.each(problems)
+        for record in store.each(problems)
     ]
-    keys = ("benchmark", "method", "protocol", "seed")
-    return sorted(rows, key=lambda row: tuple(row[k] for k in keys)), problems
+    rows.sort(key=itemgetter("benchmark", "method", "protocol", "seed"))
+    return rows, problems

@@ -1,18 +1,21 @@
 """`clbench show`: everything about one method, benchmark or run."""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
+import msgspec
 
 from clbench.cli.options import json_option, out_option
 from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError, did_you_mean
+from clbench.record import Record, Shown
 from clbench.registry import declarations
 from clbench.spec import PROTOCOL_DEFAULTS
 from clbench.store import Store
+from clbench.width import fitted_table, terminal_width, wrap
 
 
 @click.command(
@@ -73,87 +76,120 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
         content = facts | {"doc": d.doc, "parameters": parameters}
         click.echo(json.dumps(content | {"protocol": protocol, "tuned": tuned}, indent=1))
         return
-    click.echo(f"{d.doc}\n")
+    width = terminal_width()
+    click.echo("\n\n".join(wrap(part, width) for part in d.doc.split("\n\n")) + "\n")
     for key, value in facts.items():
         shown = ", ".join(value) if isinstance(value, tuple) else value
-        click.echo(f"{key.replace('_', ' '):16}{shown}")
+        click.echo(wrap(f"{key.replace('_', ' '):16}{shown}", width, " " * 16))
     if parameters:
-        click.echo("\n" + tabulate(parameters, headers="keys", disable_numparse=True))
+        rows = [list(row.values()) for row in parameters]
+        headers = list(parameters[0])
+        click.echo("\n" + fitted_table(rows, headers, prose={"must be", "meaning"}))
     if protocol:
-        whose = "Protocol" if d.kind == "benchmark" else "What it demands of the protocol"
-        click.echo(f"\n{whose}: " + ", ".join(f"{k}={v}" for k, v in protocol.items()))
+        whose = "Protocol" if d.kind == "benchmark" else "Protocol values that it demands"
+        click.echo("\n" + wrap(f"{whose}: {_pairs(protocol)}", width, "  "))
     for benchmark, values in tuned.items():
-        click.echo(f"Tuned for {benchmark}: " + ", ".join(f"{k}={v}" for k, v in values.items()))
+        click.echo(wrap(f"Tuned for {benchmark}: {_pairs(values)}", width, "  "))
 
 
-def _show_run(record: dict[str, Any], as_json: bool) -> None:
+def _show_run(record: Record, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(record, indent=1))
+        click.echo(json.dumps(msgspec.to_builtins(record), indent=1))
         return
-    from clbench.metrics import acc, bwt
-
-    spec, labels, seconds = record["spec"], record["labels"], record["seconds"]
-    click.echo(
-        f"{labels['benchmark']} {labels['method']} seed {spec['seed']}  (run {record['id']})"
-    )
-    click.echo(f"status          {record['status']}, {record['done']} of {record['tasks']} tasks")
-    if record["status"] == "done":
-        click.echo(f"ACC             {acc(record['R']):.2f} %")
-        if (value := bwt(record["R"])) is not None:
-            click.echo(f"BWT             {value:.2f} %")
-    memory = ", ".join(f"{k} {v / 1e6:.2f} MB" for k, v in record["memory"].items())
-    click.echo(f"memory          {memory}")
-    click.echo(
-        f"time            {seconds['total']:.1f} s ({sum(seconds['train']):.1f} s training, "
-        f"{sum(seconds['eval']):.1f} s evaluation), {len(record['curve'])} epochs"
-    )
-    click.echo(f"peak memory     {record.get('peak_memory', 0) / 1e9:.2f} GB")
-    for kind in ("method", "benchmark"):
-        params = ", ".join(f"{k}={v}" for k, v in spec[kind]["params"].items()) or "no parameters"
-        click.echo(f"{kind:16}{spec[kind]['name']} version {spec[kind]['version']}, {params}")
-    click.echo("protocol        " + ", ".join(f"{k}={v}" for k, v in spec["protocol"].items()))
-    click.echo(f"threads         {spec['threads']} on {spec['device']}")
-    for name, source in record["data"].items():
-        note = source["note"] or "official and complete"
-        click.echo(f"data            {name}: {note}, sha256 {source['sha256'][:16]}")
-    origin = record["provenance"]
-    versions = ", ".join(f"{k} {v}" for k, v in origin["versions"].items())
-    click.echo(f"versions        {versions}")
-    if origin["git"]:
-        changed = ", with changes" if origin["git"]["dirty"] else ""
-        click.echo(f"git             {origin['git']['commit'][:12]}{changed}")
-    click.echo(f"machine         {origin['host']}, {origin['cpu']}, {origin['cores']} cores")
-    click.echo(f"when            {record['started']} to {record['finished']}")
-    if record["R"]:
+    for name, value in _facts(record):
+        click.echo(wrap(f"{name:16}{value}", terminal_width(), " " * 16))
+    if record.R:
         click.echo("\nR: test accuracy (%) on each task (columns), after learning each (rows)")
-        width = range(1, record["tasks"] + 1)
+        headers = ["", *(f"task {i}" for i in range(1, record.tasks + 1))]
         rows = [
             [f"after {k}"] + ["" if v is None else f"{v:.2f}" for v in row]
-            for k, row in enumerate(record["R"], 1)
+            for k, row in enumerate(record.R, 1)
         ]
-        headers = ["", *(f"task {i}" for i in width)]
-        click.echo(tabulate(rows, headers, disable_numparse=True, stralign="right"))
+        click.echo(fitted_table(rows, headers, prose=(), right=headers))
     _show_diagnostics(record)
-    if record["failure"]:
-        click.echo("\n" + record["failure"]["traceback"])
+    if record.failure:
+        click.echo("\n" + record.failure.traceback)
 
 
-def _show_diagnostics(record: dict[str, Any]) -> None:
-    """What the method laid open after each task; for ACL, what each branch carries."""
-    from clbench.report.diagnosis import IDLE, idle_words, shared_cost
+def _facts(record: Record) -> Iterator[tuple[str, str]]:
+    """Name and value of each line about a run."""
+    from clbench.metrics import acc, bwt
 
-    plain = [
-        {k: v for k, v in entry.items() if not isinstance(v, dict)}
-        for entry in record["diagnostics"]
+    spec, spent, origin = record.spec, record.seconds, record.provenance
+    yield "run", f"{record.id}  {record}"
+    yield "status", f"{record.status}, {record.done} of {record.tasks} tasks"
+    if record.status == "done":
+        yield "ACC", f"{acc(record.R):.2f} %"
+        yield "BWT", "\N{EN DASH}" if record.tasks == 1 else f"{bwt(record.R):.2f} %"
+    kept = msgspec.structs.asdict(record.memory)
+    yield "memory", ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in kept.items())
+    yield (
+        "time",
+        f"{spent.total:.1f} s ({sum(spent.train):.1f} s training, "
+        f"{sum(spent.eval):.1f} s evaluation), {len(record.curve)} epochs",
+    )
+    yield "peak memory", f"{record.peak_memory / 1e9:.2f} GB"
+    for kind, part in (("method", spec.method), ("benchmark", spec.benchmark)):
+        yield kind, f"{part.name} version {part.version}, {_pairs(part.params) or 'no parameters'}"
+    yield "protocol", _pairs(spec.protocol)
+    yield "threads", f"{spec.threads} on {spec.device}"
+    for name, used in record.data.items():
+        yield "data", f"{name}: {used.note or 'official and complete'}, sha256 {used.sha256[:16]}"
+    yield "versions", ", ".join(f"{k} {v}" for k, v in origin.versions.items())
+    if origin.git:
+        changed = ", with changes" if origin.git.dirty else ""
+        yield "git", f"{origin.git.commit[:12]}{changed}"
+    yield "machine", f"{origin.host}, {origin.cpu}, {origin.cores} cores"
+    yield "when", f"{record.started} to {record.finished}"
+
+
+def _show_diagnostics(record: Record) -> None:
+    """What the method laid open after each task."""
+    shown = record.lays_open
+    numbers = [
+        [_number(entry.get(name)) for name, how in shown.items() if how.kind == "number"]
+        for entry in record.diagnostics
     ]
-    if any(plain):
+    names = [name for name, how in shown.items() if how.kind == "number"]
+    layers = [name for name, how in shown.items() if how.kind == "layers"]
+    if names and numbers:
         click.echo("\nDiagnostics after each task")
-        rows = [{"after": k} | entry for k, entry in enumerate(plain, 1)]
-        click.echo(tabulate(rows, headers="keys", floatfmt=".3g"))
-    last = record["diagnostics"][-1].get("without") if record["diagnostics"] else None
-    if last:
-        click.echo("\nTest accuracy (%) after the last task, with a branch taken away")
-        rows = [{"task": task} | row for task, row in last.items()]
-        click.echo(tabulate(rows, headers="keys", floatfmt=".2f"))
-        if (cost := shared_cost(record)) < IDLE:
-            click.echo(idle_words(cost).capitalize())
+        rows = [[str(k), *row] for k, row in enumerate(numbers, 1)]
+        click.echo(fitted_table(rows, ["after", *names], prose=(), right=names))
+        for name in names:
+            click.echo(wrap(f"  {name}: {_title(shown[name])}", terminal_width(), "    "))
+    for name in layers:
+        click.echo(f"\n{_title(shown[name])}, after each task")
+        entries = [entry.get(name, []) for entry in record.diagnostics]
+        headers = ["after", *(f"layer {i}" for i in range(1, max(map(len, entries)) + 1))]
+        rows = [
+            [str(k), *map(_number, entry), *[""] * (len(headers) - 1 - len(entry))]
+            for k, entry in enumerate(entries, 1)
+        ]
+        click.echo(fitted_table(rows, headers, prose=(), right=headers))
+    last = record.diagnostics[-1] if record.diagnostics else {}
+    for name, how in shown.items():
+        if how.kind == "without" and last.get(name):
+            click.echo(f"\n{_title(how)}, after the last task")
+            parts = list(dict.fromkeys(part for row in last[name].values() for part in row))
+            rows = [
+                [task, *(_number(row.get(part)) for part in parts)]
+                for task, row in last[name].items()
+            ]
+            click.echo(fitted_table(rows, ["task", *parts], prose=(), right=parts))
+    for name, how in shown.items():
+        if how.below is not None and how.warning and last.get(name, how.below) < how.below:
+            said = how.said(last[name])
+            click.echo(wrap(f"Warning: {said}", terminal_width()))
+
+
+def _title(shown: Shown) -> str:
+    return f"{shown.title} ({shown.unit})" if shown.unit else shown.title
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values.items())

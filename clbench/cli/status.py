@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 import click
-from tabulate import tabulate
 
 from clbench.cli.options import existing_out, json_option, out_option
 from clbench.store import Store
+from clbench.width import fitted_table
 
 
 @click.command(
@@ -23,40 +24,39 @@ def command(out: str, as_json: bool) -> None:
     """Show which runs are done, running, partial (at task k of T) or failed."""
     store = Store(existing_out(out))
     problems: list[str] = []
-    cells: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-    words: list[str] = []
-    rows = []
+    counts: Counter[str] = Counter()
+    seeds: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+    runs: list[dict[str, Any]] = []
     for record in store.each(problems):
-        word = record["status"]
-        if word != "done" and store.is_running(record["id"]):
+        word: str = record.status
+        if word != "done" and store.is_running(record.id):
             word = "running"
-        words.append(word)
-        seed = record["spec"]["seed"]
-        rows.append({"id": record["id"], "status": word, "seed": seed} | record["labels"])
-        rows[-1] |= {"done": record["done"], "tasks": record["tasks"]}
-        labels = record["labels"]
-        text = word
-        if word != "done":
-            text += f" {record['done']}/{record['tasks']}"
-        key = (labels["benchmark"], labels["method"], labels["protocol"])
-        cells.setdefault(key, []).append((seed, text))
-    known = {row["id"] for row in rows}
-    # a run that has not finished its first task has a lease and no record yet
-    starting = [i for i in store.running() if i not in known]
+        counts[word] += 1
+        labels = {
+            "benchmark": record.benchmark,
+            "method": record.method,
+            "protocol": record.protocol,
+        }
+        if as_json:
+            facts = {"id": record.id, "status": word, "seed": record.spec.seed} | labels
+            runs.append(facts | {"done": record.done, "tasks": record.tasks})
+        text = word if word == "done" else f"{word} {record.done}/{record.tasks}"
+        key = (record.benchmark, record.method, record.protocol)
+        seeds.setdefault(key, []).append((record.spec.seed, text))
     if as_json:
-        click.echo(json.dumps({"runs": rows, "starting": starting}, indent=1))
-        return
-    if cells:
-        table = [
-            (*key, ", ".join(f"{seed}: {text}" for seed, text in sorted(seeds)))
-            for key, seeds in sorted(cells.items())
-        ]
-        headers = ("benchmark", "method", "protocol", "seed: state")
-        click.echo(tabulate(table, headers, disable_numparse=True))
-        click.echo()
-    counts = Counter(words) + Counter({"in their first task": len(starting)})
-    order = ("done", "running", "partial", "failed", "in their first task")
-    said = [f"{counts[word]} {word}" for word in order if counts[word]]
-    click.echo(f"{out}: {', '.join(said) or 'no runs yet; `clbench run` makes some'}.")
+        click.echo(json.dumps({"runs": runs}, indent=1))
+    else:
+        if seeds:
+            rows = [(*key, _listed(found)) for key, found in sorted(seeds.items())]
+            headers = ("benchmark", "method", "protocol", "seed: state")
+            click.echo(fitted_table(rows, headers, prose={"protocol", "seed: state"}))
+            click.echo()
+        order = ("done", "running", "partial", "failed")
+        said = [f"{counts[word]} {word}" for word in order if counts[word]]
+        click.echo(f"{out}: {', '.join(said) or 'no runs yet; `clbench run` makes some'}.")
     for problem in problems:
         click.echo(f"Warning: {problem}", err=True)
+
+
+def _listed(seeds: list[tuple[int, str]]) -> str:
+    return ", ".join(f"{seed}: {text}" for seed, text in sorted(seeds))
