@@ -78,3 +78,10 @@ def test_fractions_and_hyphens_do_not_break() -> None:
     lines = wrap("tasks 0/1 to 8/9, five-way", 8).splitlines()
     assert lines == ["tasks", "0/1 to", "8/9,", "five-way"]
     assert wrap("lib/.venv/some", 6).splitlines() == ["lib/", ".venv/", "some"]
+
+
+def test_only_prose_wraps() -> None:
+    rows = [["5-Split MNIST (5,000 images)", "a quadratic penalty keeps the important weights"]]
+    lines = fitted_table(rows, ["title", "about"], prose={"about"}, width=52).splitlines()
+    assert len(lines) > 3
+    assert rows[0][0] in lines[2]
