@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writing a file atomically."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, flush to disk, and move into place; a failure leaves the old file."""
+    """Write beside `path`, flush to disk and rename; a failure leaves the old file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with temporary.open("wb") as file:

@@ -1,13 +1,14 @@
-"""Who trains a run: a lease that its holder renews and anyone may take once the holder is gone.
+"""Which process trains a run: a lease that its holder renews, and that others take when it is gone.
 
-A lease is a small file. Its first holder makes it by a hard link, which fails if it is there, on a
-network's file systems too; a heartbeat keeps its time stamp young. The holder is gone if its
-process is (where that can be seen: on the same machine), or if the heartbeat has stopped for LAPSE
-seconds. Who was only slow learns of its loss before it writes anything, by `Lease.check`.
+A lease is a small file, made by a hard link: that fails if the file exists, on network file systems
+too. A heartbeat keeps its time stamp young. The holder is gone if its process has ended (seen only
+on the same machine) or if the heartbeat has stopped for LAPSE seconds. A holder that was only slow
+notices its loss by `Lease.check`, before it writes anything.
 """
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -23,7 +24,7 @@ from clbench.errors import UserError
 BEAT = 5.0
 """Seconds between two signs of life."""
 LAPSE = 60.0
-"""Seconds without one after which a holder counts as gone."""
+"""Seconds without a sign of life after which a holder counts as gone."""
 
 
 class BusyError(Exception):
@@ -68,9 +69,8 @@ def hold(path: Path) -> Iterator[Lease | None]:
     finally:
         lease._over.set()
         heart.join()
-        with contextlib.suppress(OSError, BusyError), guard(path.parent):
-            lease.check()
-            path.unlink()
+        with contextlib.suppress(OSError), guard(path.parent):
+            _remove(path, lease.content())
 
 
 def is_held(path: Path, now: float | None = None) -> bool:
@@ -91,24 +91,53 @@ def _take(lease: Lease) -> bool:
     mine = path.with_name(f".{path.name}.{lease.token}")
     try:
         mine.write_bytes(lease.content())
-        with contextlib.suppress(FileExistsError):
-            os.link(mine, path)
+        if _linked(mine, path):
             return True
-        with guard(path.parent):  # of two that find the holder gone, one takes the lease
-            if is_held(path, now=mine.stat().st_mtime):
+        with guard(path.parent), contextlib.suppress(FileNotFoundError):
+            found = path.read_bytes()
+            now = mine.stat().st_mtime
+            if is_held(path, now):
                 return False
-            os.replace(mine, path)
-            return True
+            _remove(path, found, now)
+        return _linked(mine, path)
     except OSError as error:
         raise UserError(f"{path.parent} cannot be written to: {error.strerror}.") from error
     finally:
         mine.unlink(missing_ok=True)
 
 
+def _linked(mine: Path, path: Path) -> bool:
+    with contextlib.suppress(FileExistsError):
+        os.link(mine, path)
+        return True
+    return False
+
+
+def _remove(path: Path, content: bytes, now: float = 0.0) -> None:
+    """Remove the lease with this content, and no other.
+
+    Several processes can find the same holder gone. The slowest must not remove the lease that the
+    fastest has taken since, even without the locks of `guard`. So each first makes a file named
+    after the lease that it removes, which only one at a time can. If a process was killed at that
+    point, its file stays, and is removed when it is older than LAPSE at the time `now`.
+    """
+    claim = path.with_name(f".{path.name}.{hashlib.sha256(content).hexdigest()[:16]}.end")
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        if now - claim.stat().st_mtime > LAPSE:
+            claim.unlink()
+        return
+    try:
+        if path.read_bytes() == content:
+            path.unlink()
+    finally:
+        claim.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def guard(folder: Path) -> Iterator[None]:
-    """One process at a time changes what is in a folder, where the file system has locks; where it
-    has none, `Lease.check` tells two that took the same lease apart."""
+    """Let one process at a time change what is in a folder, if the file system has locks."""
     with (folder / ".guard").open("a") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -132,15 +161,15 @@ def _process_lives(pid: Any) -> bool:
         return False
     except (PermissionError, OverflowError):
         return True
-    with contextlib.suppress(OSError):  # killed, and not yet buried by its parent
+    with contextlib.suppress(OSError):  # killed, but not yet reaped
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return True
 
 
 @cache
 def _machine() -> str:
-    """Tells whether a process number means the same here as there: the boot and, in containers,
-    the space that processes are numbered in."""
+    """Equal for processes that share their process ids: one boot and, in containers, one pid
+    namespace."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -1,17 +1,21 @@
 """One holder at a time; a lease outlives neither its process nor its heartbeat."""
 
+import contextlib
 import json
 import multiprocessing
 import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from clbench import lease
 from clbench.errors import UserError
-from clbench.lease import BusyError, hold, is_held
+from clbench.lease import BusyError, Lease, hold, is_held
 from clbench.store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -53,7 +57,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(path: Path
         assert mine is not None
 
 
-def test_a_process_that_is_dead_and_not_buried_holds_nothing(path: Path) -> None:
+def test_a_dead_process_that_is_not_yet_reaped_holds_nothing(path: Path) -> None:
     process = FORK.Process(target=os._exit, args=(0,))
     process.start()
     while Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "Z":
@@ -133,6 +137,108 @@ def test_of_many_that_find_the_holder_gone_one_takes_the_lease(path: Path) -> No
         winners = [won.get()]
         assert won.empty(), f"{winners} and {won.get()}"
         assert not path.exists()
+
+
+def holder_of(path: Path) -> str:
+    token: str = json.loads(path.read_text())["token"]
+    return token
+
+
+def race(path: Path, step: int, may: Callable[[], bool] = lambda: True) -> tuple[list[str], bool]:
+    """`late` takes the lease; before line `step` of lease.py runs, `fast` takes it if it `may`.
+
+    Returns who has the lease, at most one, and whether that line was reached.
+    """
+    late, fast = Lease(path), Lease(path)
+    winners: dict[str, str] = {}
+    before, lines = sys.gettrace(), 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != lease.__file__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == step and may():
+                sys.settrace(None)
+                if lease._take(fast):
+                    winners["fast"] = fast.token
+                sys.settrace(trace)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        if lease._take(late):
+            winners["late"] = late.token
+    finally:
+        sys.settrace(before)
+    assert list(winners.values()) in ([], [holder_of(path)]), (step, winners)
+    return list(winners), lines >= step
+
+
+def test_a_lease_that_is_linked_meanwhile_is_not_replaced(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old holder ends after the first attempt of `late`; `fast` links at any later line."""
+    guard = lease.guard
+
+    def guard_after_release(folder: Path) -> Any:
+        path.unlink(missing_ok=True)
+        return guard(folder)
+
+    monkeypatch.setattr(lease, "guard", guard_after_release)
+    seen, reached, step = set(), True, 0
+    while reached:
+        step += 1
+        write(path, machine=lease._machine(), pid=os.getpid(), token="old")
+        winners, reached = race(path, step, may=lambda: not path.exists())
+        assert len(winners) == 1
+        seen |= {*winners}
+    assert seen == {"fast", "late"}
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_without_locks_too_one_takes_the_lease(
+    path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """The old holder is gone, or there is none; `fast` takes the lease at any line of `late`."""
+    monkeypatch.setattr(lease, "guard", contextlib.nullcontext)
+    dead, seen, reached, step = dead_process(), set(), True, 0
+    while reached:
+        step += 1
+        path.unlink(missing_ok=True)
+        if gone:
+            write(path, machine=lease._machine(), pid=dead, token="old")
+        winners, reached = race(path, step)
+        seen |= {*winners}
+        assert [p for p in path.parent.iterdir() if p != path] == []
+    assert seen == {"fast", "late"}
+
+
+def test_a_slow_holder_that_ends_leaves_the_lease_of_the_next_one_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "guard", contextlib.nullcontext)
+    slow, next_one = Lease(path), Lease(path)
+    assert lease._take(slow)
+    os.utime(path, (0, 0))
+    assert lease._take(next_one)
+    lease._remove(path, slow.content())
+    assert holder_of(path) == next_one.token
+
+
+@pytest.mark.parametrize(("age", "taken_at"), [(0, []), (lease.LAPSE + 10, [2])])
+def test_a_process_killed_while_it_removed_a_lease_delays_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch, age: float, taken_at: list[int]
+) -> None:
+    write(path, machine=lease._machine(), pid=dead_process(), token="old")
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        assert not lease._take(Lease(path))
+    (claim,) = path.parent.glob("*.end")
+    then = time.time() - age
+    os.utime(claim, (then, then))
+    assert [attempt for attempt in (1, 2) if lease._take(Lease(path))] == taken_at
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_sentence(tmp_path: Path) -> None:

@@ -1,25 +1,32 @@
-"""`clbench data`: what data this machine has, and how to get the rest."""
+"""`clbench data`: show which data sets are on this machine, and get the others."""
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from clbench.cli.width import fitted_table, terminal_width, wrap
 from clbench.data import cache_root, data_root
 from clbench.errors import UserError
+from clbench.registry import declarations
+
+if TYPE_CHECKING:
+    from clbench.data.status import Found
 
 ROOT = click.option(
     "--data-root",
     "root",
     metavar="FOLDER",
-    help="Folder of the data. Default: $CLBENCH_DATA, else the platform's cache folder.",
+    help="Folder of the data.  [default: $CLBENCH_DATA, else the platform's cache folder]",
 )
 
 
 @click.group(name="data")
 def command() -> None:
-    """Show the data sets on this machine, and get those that are missing.
+    """Show which data sets are on this machine, and get the missing ones.
 
     \b
     Examples:
@@ -31,9 +38,9 @@ def command() -> None:
 @command.command()
 @ROOT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--verify", is_flag=True, help="Read all bytes again, of the sources and the cache.")
+@click.option("--verify", is_flag=True, help="Read all bytes of the files and of the cache again.")
 def status(root: str | None, as_json: bool, verify: bool) -> None:
-    """Show which data sets are found, whether they are complete, and what needs them.
+    """Show which data sets are on this machine, whether they are complete, and what needs them.
 
     \b
     Examples:
@@ -41,43 +48,56 @@ def status(root: str | None, as_json: bool, verify: bool) -> None:
       clbench data status --json
       clbench data status --verify
     """
-    from clbench.data.status import benchmarks_by_data, survey
+    from clbench.data.status import survey
 
     folder = data_root(root)
-    rows = survey(folder, cache_root(), benchmarks_by_data(), verify)
+    found = survey(folder, cache_root(), _needed_by(), verify)
     if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows], indent=1))
+        click.echo(json.dumps([asdict(each) for each in found], indent=1))
     else:
-        from tabulate import tabulate
-
-        table = [
-            [
-                row.name,
-                "yes" if row.found else "no",
-                row.verified,
-                row.content,
-                f"{row.bytes:,}" if row.found else "",
-                row.decoded,
-                _shown(row.where, folder),
-                ", ".join(row.needed_by),
-            ]
-            for row in rows
-        ]
-        head = [
-            "data set",
-            "found",
-            "verified",
-            "content",
-            "bytes",
-            "decoded",
-            "where",
-            "needed by",
-        ]
-        right = ["left"] * 4 + ["right"] + ["left"] * 3
-        click.echo(f"Data root: {folder}\nCache: {cache_root()}\n")
-        click.echo(tabulate(table, head, tablefmt="simple", colalign=right, disable_numparse=True))
-    if verify and (damaged := [row.name for row in rows if row.damaged]):
+        click.echo(f"Data root: {folder}\nCache: {cache_root()}\n\n{_table(found, folder)}")
+        for sentence in _advice(found):
+            click.echo("\n" + wrap(sentence, terminal_width()))
+    if verify and (damaged := [each.name for each in found if each.damaged]):
         raise UserError(f"Damaged: {', '.join(damaged)}.")
+
+
+def _needed_by() -> dict[str, list[str]]:
+    """Data set -> the benchmarks that use it."""
+    needed: dict[str, list[str]] = {}
+    for benchmark in declarations("benchmark").values():
+        for name in benchmark.meta.get("datasets", ()):
+            needed.setdefault(name, []).append(benchmark.name)
+    return needed
+
+
+def _table(found: Sequence["Found"], root: Path) -> str:
+    headers = ["data set", "content", "verified", "bytes", "decoded", "where", "needed by"]
+    rows = [
+        [
+            each.name,
+            each.content,
+            each.verified,
+            f"{each.bytes:,}" if each.found else "",
+            each.decoded,
+            _shown(each.where, root),
+            ", ".join(each.needed_by),
+        ]
+        for each in found
+    ]
+    return fitted_table(rows, headers, prose={"content", "where", "needed by"}, right={"bytes"})
+
+
+def _advice(found: Sequence["Found"]) -> Iterator[str]:
+    """What to type for data that are missing or not official."""
+    if missing := [each.name for each in found if not each.found]:
+        yield f"Missing: {', '.join(missing)}. Type 'clbench data prepare {missing[0]}' to get one."
+    usable = [each.name for each in found if each.found and not (each.complete or each.damaged)]
+    if usable:
+        yield (
+            f"Not the official, complete data: {', '.join(usable)}. Commands use them only with "
+            "--accept-data."
+        )
 
 
 @command.command()
@@ -87,9 +107,9 @@ def status(root: str | None, as_json: bool, verify: bool) -> None:
     "--from",
     "given",
     metavar="FILE_OR_FOLDER",
-    help="Take the data from here: a folder, an archive, or one of its files.",
+    help="Take the data from a folder, an archive, or one file beside the others.",
 )
-@click.option("--accept-data", is_flag=True, help="Accept a subset or another encoding.")
+@click.option("--accept-data", is_flag=True, help="Accept data that are not official.")
 def prepare(names: tuple[str, ...], root: str | None, given: str | None, accept_data: bool) -> None:
     """Download data sets, or take them from files you have; verify and decode them.
 
@@ -99,15 +119,19 @@ def prepare(names: tuple[str, ...], root: str | None, given: str | None, accept_
       clbench data prepare mnist fashion-mnist
       clbench data prepare cifar100 --from ~/Downloads/cifar-100-python.tar.gz
     """
-    from clbench.data.prepare import prepare as bring
+    from clbench.data.catalog import reader_of
+    from clbench.data.prepare import prepare as prepare_data
 
     if given and len(names) > 1:
         raise UserError(f"--from takes one data set, not {len(names)}: {' '.join(names)}.")
     for name in names:
         source = Path(given).expanduser() if given else None
-        data = bring(name, data_root(root), cache_root(), source, accept_data)
+        data, how = prepare_data(name, data_root(root), cache_root(), source, accept_data)
         sizes = ", ".join(f"{len(part.labels):,} {key}" for key, part in data.parts.items())
-        click.echo(f"{name} is ready: {sizes} images ({data.note or 'official, complete'}).")
+        content = data.note or reader_of(name).checked
+        click.echo(f"{name} is ready ({how}): {sizes} images; {content}.")
+        if data.note:
+            click.echo(f"Commands that use {name} need --accept-data.")
 
 
 def _shown(where: str, root: Path) -> str:

@@ -1,4 +1,4 @@
-"""Data sets from the files that users have to uint8 arrays, with checksums; no torch needed."""
+"""Data sets: from files to uint8 arrays, with checksums and without torch."""
 
 from clbench.data.loading import (
     DataSet,

@@ -1,4 +1,4 @@
-"""Reading tar and zip archives that may be hostile: nothing is written but below one folder."""
+"""Reading tar and zip archives that may be hostile: nothing is written outside one folder."""
 
 import tarfile
 import zipfile
@@ -10,26 +10,26 @@ from clbench.errors import UserError
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 LARGEST = 2**31
-"""No member of any data set is larger, so what claims to be is not unpacked into memory."""
+"""Largest member in bytes; larger ones are refused, because no data set has any."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the name says that this is an archive which can be read here."""
+    """Whether the name ends like that of an archive that clbench reads."""
     return path.name.lower().endswith(SUFFIXES)
 
 
 def members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each regular file, in the archive's order, after checking its name."""
+    """Checked name and content of each regular file, in the order of the archive."""
     try:
         yield from _zip(path) if path.name.lower().endswith(".zip") else _tar(path)
     except EOFError:
         raise UserError(f"{path} is truncated: it ends before its data does.") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, RuntimeError) as error:
-        raise UserError(f"{path} is damaged or no archive ({error}).") from None
+        raise UserError(f"{path} is damaged or not an archive ({error}).") from None
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Write all members below `folder`, which must be new, so that nothing is overwritten."""
+    """Write all members below `folder`, which must be new: then nothing is overwritten."""
     for name, content in members(path):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def _zip(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _safe(path: Path, name: str) -> str:
-    """`name`, if by the rules of any system it stays in the folder it is unpacked into."""
+    """`name`, if on every operating system it stays in the folder it is unpacked into."""
     pure = PurePosixPath(name.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or any(":" in part for part in pure.parts[:1]):
         raise UserError(f"{path} holds {name!r}, which points outside of its folder: refused.")
@@ -77,5 +77,5 @@ def _limit(path: Path, name: str, size: int) -> None:
 
 
 def _clutter(name: str) -> bool:
-    """Files that operating systems add by themselves."""
+    """Whether an operating system added the file by itself."""
     return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)

@@ -1,12 +1,12 @@
-"""Decoded images on disk, memory-mapped: what makes the second opening fast and shared.
+"""Decoded images on disk, memory-mapped: a data set opens fast the second time, for all processes.
 
     <cache>/<name>-<first 16 of sha256>/   {train,test}-{images,labels}.npy and manifest.json
-    <cache>/sources/<hash>.json            files as they lay on disk -> what their bytes were
+    <cache>/sources/<hash>.json            paths, sizes and times of files -> their content's hash
 
-An entry is written to a folder of its own and renamed when it is whole, so that others see all of
-it or nothing; of two processes that write the same entry one wins and both go on. The files are
-written front to back rather than through a memory map, because a full disk then is an error and
-not a signal that ends the process.
+An entry is written to a folder of its own and renamed when it is whole, so that other processes
+see all of it or nothing. If two processes write the same entry, one wins and both go on. The files
+are written front to back and not through a memory map, so that a full disk raises an error instead
+of killing the process by a signal.
 """
 
 import errno
@@ -26,16 +26,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from clbench.data.source import Decoded, Files, Inspection, Reader
+from clbench.data.reader import Decoded, Files, Inspection, Reader
 from clbench.errors import UserError
 from clbench.lease import guard
 
 FORMAT = 1
 """Part of every key: raised when readers decode or divide differently."""
 ALWAYS = 256 * 2**20
-"""Entries up to this size have their checksum taken at every opening: about 0.1 s, and it brings
-the pages into memory that training needs anyway. Of larger ones (miniImageNet) it is taken only
-when the files' times are not those of the manifest, and by `clbench data status --verify`."""
+"""Bytes of the largest entries whose checksum is computed at every opening. It takes about 0.1 s
+and loads pages that training needs anyway. Larger entries (miniImageNet) are checked when the times
+of their files differ from the manifest, and by `clbench data status --verify`."""
 DAY = 86_400
 
 
@@ -49,7 +49,7 @@ class Entry:
 
 
 class DamagedError(Exception):
-    """An entry is not what its manifest says; it is built anew."""
+    """An entry differs from its manifest, so it is built again."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Cache:
     folder: Path
 
     def recall(self, reader: Reader, source: Files) -> Inspection | None:
-        """What these very files were found to be, if they have been looked at before."""
+        """The result of an earlier inspection of these files, if there was one."""
         try:
             known = json.loads(self._memo(reader, source).read_text())
             return Inspection(**known)
@@ -67,7 +67,7 @@ class Cache:
             return None
 
     def remember(self, reader: Reader, source: Files, inspection: Inspection) -> None:
-        """Keep `inspection` for the next time; a cache that cannot be written just forgets."""
+        """Keep `inspection` for the next time, if the cache can be written."""
         memo = self._memo(reader, source)
         try:
             memo.parent.mkdir(parents=True, exist_ok=True)
@@ -78,23 +78,23 @@ class Cache:
             pass
 
     def open(self, reader: Reader, sha256: str) -> Entry | None:
-        """The entry of that content, or None if there is none that can be used."""
+        """The entry of that content, or None if it is missing or damaged."""
         folder = self._entry(reader, sha256)
         try:
             return _open(folder, sha256, verify=False)
         except (FileNotFoundError, NotADirectoryError):
             if folder.exists():
-                _warn(f"{folder} is incomplete; decoding {reader.name} again.")
+                _print(f"Warning: {folder} is incomplete; decoding {reader.name} again.")
         except DamagedError as damage:
-            _warn(f"{folder} is damaged ({damage}); decoding {reader.name} again.")
+            _print(f"Warning: {folder} is damaged ({damage}); decoding {reader.name} again.")
         return None
 
     def holds(self, reader: Reader, sha256: str) -> bool:
-        """Whether there is an entry of that content, unchecked."""
+        """Whether there is an entry of that content; it may be damaged."""
         return (self._entry(reader, sha256) / "manifest.json").is_file()
 
     def sound(self, reader: Reader, sha256: str) -> bool:
-        """Whether every byte of the entry is what was written."""
+        """Whether the entry has all the bytes that were written."""
         try:
             _open(self._entry(reader, sha256), sha256, verify=True)
         except (DamagedError, FileNotFoundError):
@@ -115,7 +115,7 @@ class Cache:
                 "Name another folder in CLBENCH_CACHE."
             ) from None
         if needed > ALWAYS:
-            _warn(f"decoding {sum(decoded.sizes.values()):,} images of {reader.title}, once.")
+            _print(f"Decoding {sum(decoded.sizes.values()):,} images of {reader.title}, once.")
         try:
             self._sweep()
             free = shutil.disk_usage(self.folder).free
@@ -140,7 +140,7 @@ class Cache:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _sweep(self) -> None:
-        """Remove what killed processes left behind."""
+        """Remove the leftovers of killed processes."""
         for path in self.folder.glob(".tmp-*"):
             try:
                 if time.time() - path.stat().st_mtime > DAY:
@@ -157,7 +157,7 @@ class Cache:
 
 
 def _write(folder: Path, reader: Reader, sha256: str, decoded: Decoded) -> None:
-    """All arrays and then the manifest, each on disk before the next step."""
+    """Write all arrays and then the manifest, each flushed to disk before the next step."""
     files: dict[str, _Npy] = {}
     try:
         for part, count in decoded.sizes.items():
@@ -199,7 +199,7 @@ def _write(folder: Path, reader: Reader, sha256: str, decoded: Decoded) -> None:
 
 
 class _Npy:
-    """A .npy file written row by row, its checksum taken on the way."""
+    """A .npy file written row by row, with a running checksum."""
 
     def __init__(self, path: Path, dtype: type, shape: tuple[int, ...]) -> None:
         self.file: BinaryIO = path.open("wb")
@@ -240,7 +240,7 @@ def _open(folder: Path, sha256: str, verify: bool) -> Entry:
         manifest = json.loads((folder / "manifest.json").read_text())
         files = manifest["files"]
         if manifest["format"] != FORMAT or manifest["sha256"] != sha256:
-            raise DamagedError("its manifest is of other data")
+            raise DamagedError("its manifest belongs to other data")
         verify = verify or sum(file["bytes"] for file in files.values()) <= ALWAYS
         arrays = {name: _array(folder / name, told, verify) for name, told in files.items()}
         parts = {
@@ -249,7 +249,7 @@ def _open(folder: Path, sha256: str, verify: bool) -> Entry:
         }
         return Entry(parts, manifest["classes"], tuple(manifest["remarks"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"its manifest does not read: {error!r}") from None
+        raise DamagedError(f"its manifest is not readable: {error!r}") from None
 
 
 def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
@@ -270,22 +270,22 @@ def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
 
 @contextmanager
 def _disk(folder: Path, needed: int) -> Iterator[None]:
-    """A full disk, in words."""
+    """Turn the error of a full disk into a UserError."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
                 f"The disk is full: the decoded images need {needed:,} bytes in {folder}. "
-                "Free some, or name another folder in CLBENCH_CACHE."
+                "Free some space, or name another folder in CLBENCH_CACHE."
             ) from None
         raise
 
 
 def _fresh(folder: Path) -> Path:
-    """A name nobody else uses. What `tempfile` makes, other users of a cache could not read."""
+    """A new name. `tempfile` would make files that other users of the cache cannot read."""
     return folder / f".tmp-{uuid.uuid4().hex}"
 
 
-def _warn(sentence: str) -> None:
-    print(f"clbench: {sentence}", file=sys.stderr)
+def _print(sentence: str) -> None:
+    print(sentence, file=sys.stderr)

@@ -1,7 +1,7 @@
-"""The data sets clbench knows, with the checksums of their official files.
+"""The data sets that clbench knows, with the checksums of their official files.
 
-The checksums are torchvision's; those of unpacked idx files, which torchvision does not check,
-were added. A test compares them with the installed torchvision.
+The checksums are torchvision's, and a test compares them with the installed torchvision. Those of
+unpacked idx files, which torchvision does not check, were added.
 """
 
 from clbench.data.cifar import Cifar
@@ -9,7 +9,7 @@ from clbench.data.idx import Idx
 from clbench.data.miniimagenet import MiniImageNet
 from clbench.data.mnist5k import Mnist5k
 from clbench.data.notmnist import NotMnist
-from clbench.data.source import Reader
+from clbench.data.reader import Reader
 from clbench.data.svhn import Svhn
 from clbench.errors import unknown
 
@@ -156,7 +156,7 @@ _ALL: tuple[Reader, ...] = (
         home="miniImageNet",
         places=("miniImageNet", "miniimagenet", "mini-imagenet", "mini_imagenet", "miniImagenet"),
         expects=(
-            "images/ with train.csv, val.csv and test.csv; or a folder for each class; "
+            "images/ with train.csv, val.csv and test.csv; or one folder per class; "
             "or mini-imagenet-cache-{train,val,test}.pkl"
         ),
     ),

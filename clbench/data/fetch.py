@@ -1,4 +1,4 @@
-"""One file from the network: progress, resumption after a cut, a checksum before it is believed."""
+"""Download one file: show progress, resume after a cut, verify the checksum."""
 
 import errno
 import hashlib
@@ -16,15 +16,15 @@ from clbench.errors import UserError
 CHUNK = 1 << 18
 TIMEOUT = 30.0
 Progress = Callable[[int, int], None]
-"""Called with the bytes received and the bytes expected (0 if the server does not say)."""
+"""Called with the bytes received and the bytes expected (0 if unknown)."""
 
 
 def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None:
-    """Bring `target` here from the first of `urls` that has it whole.
+    """Download `target` from the first of `urls` that has all of it.
 
-    Bytes are collected in `<target>.part`, which survives a cut connection and an ended process:
-    the next attempt asks only for the rest. A server is asked again as long as each attempt brings
-    something; then the next one is tried.
+    Bytes are collected in `<target>.part`, which stays when the connection is cut or the process
+    ends, so that the next attempt asks only for the rest. A server is asked again as long as each
+    attempt brings new bytes; then comes the next server.
     """
     part = target.with_name(f"{target.name}.part")
     failures = []
@@ -36,7 +36,7 @@ def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None
                 os.replace(part, target)
                 return
             failures.append(f"{url} ({failure})")
-    except OSError as error:  # network errors were turned into failures: this is the disk
+    except OSError as error:  # an error of the disk: those of the network are failures
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "The disk is full" if full else f"Writing failed ({error.strerror})"
         raise UserError(f"{what} while {part} was written.") from None
@@ -44,7 +44,7 @@ def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None
 
 
 def _from(url: str, part: Path, md5: str) -> str:
-    """Complete `part` from one server; empty if it has the right checksum, else what failed."""
+    """Complete `part` from one server; returns what failed, or an empty string."""
     while True:
         before = _size(part)
         try:
@@ -59,12 +59,12 @@ def _from(url: str, part: Path, md5: str) -> str:
         if found == md5:
             return ""
         part.unlink()
-        if not before:  # else the old beginning was to blame: once more, from the start
+        if not before:  # else the old beginning may be wrong: try once more from the start
             return f"it sent a file with md5 {found}, not {md5}"
 
 
 class _TransferError(Exception):
-    """The transfer ended early; what came so far is kept."""
+    """The transfer ended early; the bytes received so far are kept."""
 
 
 def _transfer(url: str, part: Path, progress: Progress) -> None:
@@ -76,13 +76,13 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
         )
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and start:  # nothing is missing: the checksum decides
+        if error.code == 416 and start:  # all bytes are here, and the checksum is next
             return
         raise _TransferError(str(error)) from None
     except (OSError, HTTPException) as error:
         raise _TransferError(str(getattr(error, "reason", error))) from None
     with response:
-        if response.status != 206:  # a server that cannot resume sends all of it
+        if response.status != 206:  # a server that cannot resume sends the whole file
             start = 0
         length = int(response.headers.get("Content-Length") or 0)
         received, total = start, start + length if length else 0
@@ -98,7 +98,7 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
 
 
 def _read(response: object) -> bytes:
-    """The next bytes; a network error becomes a failure, so that it is not taken for the disk's."""
+    """The next bytes; an error of the network becomes a failure, unlike one of the disk."""
     try:
         data: bytes = response.read(CHUNK)  # type: ignore[attr-defined]
         return data
@@ -112,7 +112,7 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Progress]:
-    """A bar on a terminal, else a line every tenth of the way."""
+    """A progress bar on a terminal, else a line per 10 % of the file."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn

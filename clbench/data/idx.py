@@ -1,22 +1,18 @@
 """MNIST and Fashion-MNIST: four idx files, each with or without `.gz`."""
 
 import gzip
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.source import (
+from clbench.data.reader import (
     Decoded,
     Files,
-    Inspection,
-    Reader,
+    OfficialFiles,
     check_shape,
     compare_md5,
-    complete,
-    identity,
     read_gzip,
 )
 from clbench.errors import UserError
@@ -26,30 +22,28 @@ KINDS = {"images": ("images-idx3-ubyte", 3), "labels": ("labels-idx1-ubyte", 1)}
 
 
 @dataclass(frozen=True)
-class Idx(Reader):
-    """Reads the format of LeCun's page: big-endian sizes, then one byte a pixel or label."""
+class Idx(OfficialFiles):
+    """Reads the format of LeCun's page: big-endian sizes, then one byte per pixel or label."""
 
-    md5: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """File name -> md5 of the official `.gz` and of what is in it."""
+    def file(self, folder: Path, name: str) -> Path | None:
+        """The usual names; `.gz` first, because torchvision leaves it beside the unpacked file."""
+        dotted = name.replace("-idx", ".idx")
+        names = (f"{name}.gz", name, f"{dotted}.gz", dotted)
+        return next((folder / each for each in names if (folder / each).is_file()), None)
 
-    def look(self, folder: Path) -> Files | None:
-        found = {name: _variant(folder, name) for name in self.md5}
-        files = complete(folder, found)
-        return Files(folder, files) if files else None
-
-    def inspect(self, source: Files) -> Inspection:
-        digests, problems = {}, []
+    def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         for name, path in source.files.items():
-            content = read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
-            digests[name] = hashlib.sha256(content).hexdigest()
-            packed, plain = self.md5[name]
-            # Packed again by someone else, the same content is still the official data.
-            problem = compare_md5(path.name, content, plain)
-            if problem and path.suffix == ".gz":
-                problem = compare_md5(path.name, path.read_bytes(), packed)
-            if problem:
-                problems.append(problem)
-        return Inspection(identity(digests), problems[0] if problems else "")
+            yield name, _content(path)
+
+    def compare(self, source: Files, name: str, content: bytes) -> str:
+        """The md5s are those of the official `.gz` and of its content."""
+        packed, plain = self.md5[name]
+        path = source.files[name]
+        problem = compare_md5(path.name, content, plain)
+        # The same content, compressed again by someone else, is still the official data.
+        if problem and path.suffix == ".gz":
+            return compare_md5(path.name, path.read_bytes(), packed)
+        return problem
 
     def count(self, source: Files) -> dict[str, int]:
         sizes = {}
@@ -59,7 +53,7 @@ class Idx(Reader):
                 with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                     sizes[part] = _header(path, file.read(8), 1)[0]
             except EOFError:
-                read_gzip(path)  # says what is wrong with it
+                read_gzip(path)  # raises the error in words
         return sizes
 
     def decode(self, source: Files, accept: bool) -> Decoded:
@@ -77,24 +71,19 @@ class Idx(Reader):
         return Decoded(sizes, self.classes, ((part, *pair) for part, pair in arrays.items()))
 
 
-def _variant(folder: Path, name: str) -> Path | None:
-    """The file under its usual names; `.gz` first, torchvision leaves it beside the unpacked."""
-    dotted = name.replace("-idx", ".idx")
-    for candidate in (f"{name}.gz", name, f"{dotted}.gz", dotted):
-        if (folder / candidate).is_file():
-            return folder / candidate
-    return None
+def _content(path: Path) -> bytes:
+    return read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
 
 
 def _header(path: Path, head: bytes, dimensions: int) -> tuple[int, ...]:
     """The sizes an idx file of unsigned bytes declares."""
     if head[:4] != bytes([0, 0, 8, dimensions]) or len(head) < 4 + 4 * dimensions:
-        raise UserError(f"{path} is no idx file of {dimensions} dimension(s) of bytes.")
+        raise UserError(f"{path} is not an idx file of {dimensions} dimension(s) of bytes.")
     return tuple(int(n) for n in np.frombuffer(head, ">u4", count=dimensions, offset=4))
 
 
 def _read(path: Path, dimensions: int) -> np.ndarray:
-    content = read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
+    content = _content(path)
     shape = _header(path, content[: 4 + 4 * dimensions], dimensions)
     body = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions)
     if body.size != int(np.prod(shape)):

@@ -1,4 +1,4 @@
-"""From a data set's name to its arrays: find, identify, refuse or accept, decode once, open."""
+"""From a data set's name to its arrays: find, identify, accept or refuse, decode once, open."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import numpy as np
 
 from clbench.data.cache import Cache
 from clbench.data.catalog import READERS, reader_of
-from clbench.data.source import Block, Files, Inspection, Reader
+from clbench.data.reader import Block, Files, Inspection, Reader
 from clbench.errors import UserError
 
 
@@ -33,14 +33,14 @@ class DataSet:
     """ "train" and "test"."""
     classes: int
     sha256: str
-    """Identifies the source's content, whatever folder or archive it lay in."""
+    """Identifies the content, whatever folder or archive it was in."""
     note: str
-    """Empty for the official, complete data; else words to print beside every result."""
+    """Empty for the official, complete data; else how they differ, printed with every result."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is known about a data set before anything is read."""
+    """A data set as it is officially, before anything is read."""
 
     title: str
     classes: int
@@ -73,8 +73,8 @@ def load(
 ) -> DataSet:
     """Open a data set, decoding it on first use.
 
-    What is found but is not the official, complete data is refused unless `accept`; if accepted,
-    the result's `note` says what it is.
+    Data that differ from the official ones raise a UserError unless `accept`; then the `note` of
+    the result says how they differ.
     """
     reader = reader_of(name)
     source = locate(reader, root or data_root())
@@ -82,34 +82,40 @@ def load(
 
 
 def locate(reader: Reader, root: Path) -> Files:
-    """Where the data set lies below `root`, or an error that says what to do."""
+    """The files of the data set below `root`; a UserError says what to do if there are none."""
     with _readable(root):
         source = reader.find(root)
     if source is not None:
         return source
     raise UserError(
-        f"{reader.title} is not in the data root {root}. It is looked for in "
+        f"{reader.title} is not in the data root {root}. clbench looks in "
         f"{', '.join(reader.places)} ({reader.expects})"
-        + (f" and as {', '.join(reader.archives)}" if reader.archives else "")
-        + f". Type 'clbench data prepare {reader.name}', or name the folder that has it with "
+        + (f" and for {', '.join(reader.archives)}" if reader.archives else "")
+        + f". Type 'clbench data prepare {reader.name}', or give the folder that has the data in "
         "--data-root or CLBENCH_DATA."
     )
 
 
-def open_files(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
-    """Open the data set at `source` through the cache."""
+def open_files(
+    reader: Reader, source: Files, accept: bool, cache: Cache, instead: str = ""
+) -> DataSet:
+    """Open the data set at `source` through the cache.
+
+    An error for data that are not official says what to do `instead` of accepting them; by
+    default, to move them away and get the official ones.
+    """
     with _readable(source.where):
-        return _read(reader, source, accept, cache)
+        return _open(reader, source, accept, cache, instead)
 
 
-def _read(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
+def _open(reader: Reader, source: Files, accept: bool, cache: Cache, instead: str) -> DataSet:
     before = source.fingerprint()
     inspection = identify(reader, source, cache)
     if inspection.problem and not accept:
         raise UserError(
             f"{source.where} is not the official, complete {reader.title}: {inspection.problem}. "
-            f"Get that with 'clbench data prepare {reader.name}', or use what is there with "
-            "--accept-data; the results will say so."
+            "Add --accept-data to your command to use it as it is; every result will say so. "
+            f"Or {instead or _replace(reader, source)}."
         )
     entry = cache.open(reader, inspection.sha256)
     if entry is None:
@@ -119,7 +125,7 @@ def _read(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
     if entry.remarks and not accept:
         raise UserError(
             f"{source.where} can be used only {', '.join(entry.remarks)}. "
-            "Allow that with --accept-data; the results will say so."
+            "Add --accept-data to your command to allow that; every result will say so."
         )
     parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
     sizes = {part: len(images.labels) for part, images in parts.items()}
@@ -128,7 +134,7 @@ def _read(reader: Reader, source: Files, accept: bool, cache: Cache) -> DataSet:
 
 
 def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:
-    """What the source's bytes are; read only if these very files have not been read before."""
+    """Identify the content of the files; they are read only if the cache does not know them."""
     with _readable(source.where):
         known = cache.recall(reader, source)
         if known is None:
@@ -137,9 +143,18 @@ def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:
         return known
 
 
+def _replace(reader: Reader, source: Files) -> str:
+    """Advice on how to replace the files by the official ones."""
+    if not reader.places:
+        return "reinstall the package that it belongs to"
+    few = [str(path) for path in source.files.values()] if len(source.files) < 3 else []
+    away = " and ".join(few) or source.where
+    return f"move {away} away and type 'clbench data prepare {reader.name}'"
+
+
 @contextmanager
 def _readable(where: Path) -> Iterator[None]:
-    """Files that may not be read, or vanish meanwhile, in words."""
+    """Turn errors of files that are not readable, or vanish meanwhile, into a UserError."""
     try:
         yield
     except OSError as error:
@@ -147,7 +162,7 @@ def _readable(where: Path) -> Iterator[None]:
 
 
 def _unchanged(source: Files, before: object, blocks: Iterator[Block]) -> Iterator[Block]:
-    """`blocks`, and at their end an error if the files are not those that were identified."""
+    """`blocks`; after them an error if the files have changed since they were identified."""
     yield from blocks
     if source.fingerprint() != before:
         raise UserError(f"{source.where} changed while it was read. Try again.")
@@ -160,7 +175,7 @@ def note(
     classes: int | None = None,
     remarks: tuple[str, ...] = (),
 ) -> str:
-    """How the data differ from the official ones, in the words printed with results."""
+    """How the data differ from the official ones, as printed with results; empty if they do not."""
     words = list(remarks)
     found, official = sum(sizes.values()), sum(reader.sizes.values())
     if problem and found < official:

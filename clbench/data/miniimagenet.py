@@ -1,13 +1,13 @@
-"""miniImageNet: 100 classes of 600 images of 84x84, in the three layouts people pass around.
+"""miniImageNet: 100 classes of 600 images of 84x84, in the three usual layouts.
 
 - `images/*.jpg` with `train.csv`, `val.csv` and `test.csv` (columns filename, label);
-- one folder of images a class, also below `train`, `val` and `test`;
+- one folder of images per class, also below `train`, `val` and `test`;
 - `mini-imagenet-cache-train.pkl`, `-val.pkl` and `-test.pkl`.
 
-Its three files divide the *classes*, for few-shot learning. Continual learning needs all classes
-in both parts, so the three are put together and every class is divided anew: one image in six is
-for testing (100 of 600), the first by the SHA-256 of `class/file name`. Classes are numbered in
-the order of their WordNet ids.
+The three files divide the *classes*, for few-shot learning. Continual learning needs all classes
+in both parts, so the files are joined and every class is divided again: one image in six is for
+testing (100 of 600), the first by the SHA-256 of `class/file name`. Classes are numbered in the
+order of their WordNet ids.
 """
 
 import csv
@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from clbench.data import pickles, pictures
-from clbench.data.source import (
+from clbench.data.reader import (
     Block,
     Decoded,
     Files,
     Inspection,
     Reader,
     WrongSizeError,
-    complete,
+    all_or_none,
     identity,
 )
 from clbench.data.split import shuffled
@@ -35,7 +35,7 @@ from clbench.errors import UserError
 FILES = ("train", "val", "test")
 PER_CLASS = 600
 ROWS = 500
-"""Images decoded before they are handed on: 10 MB."""
+"""Images per decoded block: 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class MiniImageNet(Reader):
         tables = {f"{file}.csv": folder / f"{file}.csv" for file in FILES}
         if (folder / "images").is_dir() and any(path.is_file() for path in tables.values()):
             found = {name: path if path.is_file() else None for name, path in tables.items()}
-            csvs = complete(folder, found)
+            csvs = all_or_none(folder, found)
             return Files(folder, {**(csvs or {}), "images": folder / "images"}, layout="csv")
         caches = {file: folder / f"mini-imagenet-cache-{file}.pkl" for file in FILES}
         found = {path.name: path if path.is_file() else None for path in caches.values()}
-        if files := complete(folder, found):
+        if files := all_or_none(folder, found):
             return Files(folder, files, layout="pickles")
         classes = _class_folders(folder)
         return Files(folder, classes, layout="folders") if classes else None
@@ -102,7 +102,7 @@ class MiniImageNet(Reader):
         try:
             return pictures.decode(path, path.read_bytes(), self.shape, remarks)
         except WrongSizeError as error:
-            raise UserError(f"{error} Pass --accept-data to have it resized.") from None
+            raise UserError(f"{error} Add --accept-data to your command to resize it.") from None
 
     def _unpickled(
         self,
@@ -111,7 +111,7 @@ class MiniImageNet(Reader):
         parts: dict[str, dict[str, list[str]]],
     ) -> Iterator[Block]:
         numbers = {label: number for number, label in enumerate(classes)}
-        for path in source.files.values():  # one at a time: the largest takes 0.8 GB
+        for path in source.files.values():  # one at a time, because the largest takes 0.8 GB
             images, rows = _unpickle(path)
             if images.shape[1:] != (84, 84, 3) or images.dtype != np.uint8:
                 raise UserError(f"{path} holds images of {images.shape[1:]}, not of 84x84x3 bytes.")
@@ -133,7 +133,7 @@ class MiniImageNet(Reader):
 
 
 def _class_folders(folder: Path) -> dict[str, Path]:
-    """`class` or `train/class` -> folder, for the folders that look like those of classes."""
+    """`class` or `train/class` -> folder, for each folder named like a WordNet id."""
     tops = [folder / file for file in FILES if (folder / file).is_dir()] or [folder]
     found = {}
     for top in tops:
@@ -161,7 +161,7 @@ def _index(source: Files) -> dict[str, dict[str, Path]]:
         for folder in source.files.values():
             files = {path.name: path for path in folder.iterdir() if pictures.is_picture(path.name)}
             if not files:
-                raise UserError(f"{folder} is the folder of a class and holds no images.")
+                raise UserError(f"{folder} is the folder of a class, but holds no images.")
             index.setdefault(folder.name, {}).update(files)
     return {label: dict(sorted(index[label].items())) for label in sorted(index)}
 
@@ -172,14 +172,14 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
             for row in csv.DictReader(file):
                 name, label = row["filename"], row["label"]
                 if not name or not label or Path(name).name != name:
-                    raise UserError(f"{path} has a row that names no image and class: {row}.")
+                    raise UserError(f"{path} has a row without an image or class: {row}.")
                 yield name, label
     except (KeyError, UnicodeDecodeError, csv.Error):
         raise UserError(f"{path} must be a CSV with the columns filename and label.") from None
 
 
 def _divide(index: Mapping[str, Mapping[str, Path] | list[str]]) -> dict[str, dict[str, list[str]]]:
-    """Part -> class -> names: of every class one in six is for testing."""
+    """Part -> class -> names; one image in six of each class is for testing."""
     parts: dict[str, dict[str, list[str]]] = {"train": {}, "test": {}}
     for label, names in index.items():
         if len(names) < 2:
@@ -196,12 +196,12 @@ def _sizes(parts: dict[str, dict[str, list[str]]]) -> dict[str, int]:
 
 
 def _pickled_classes(source: Files) -> dict[str, list[str]]:
-    """Class -> names of its images, which in a pickle are just their places in the class."""
+    """Class -> names of its images; in a pickle, the name is the position in the class."""
     classes: dict[str, list[str]] = {}
     for path in source.files.values():
         for label, rows in _unpickle(path)[1].items():
             if label in classes:
-                raise UserError(f"{path} holds the class {label}, which another file has too.")
+                raise UserError(f"{path} holds the class {label}, and so does another file.")
             classes[label] = [str(place) for place in range(len(rows))]
     return dict(sorted(classes.items()))
 

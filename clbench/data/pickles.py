@@ -1,9 +1,9 @@
-"""Reading pickles of numpy arrays without letting them run anything.
+"""Reading pickles of numpy arrays without running code from them.
 
-CIFAR and the miniImageNet cache come as pickles, and a pickle may call any function it names.
-Here the names that an array's pickle uses are answered by stand-ins, so that neither foreign code
-nor numpy's own unpickling (which trusts flags and pointers) sees the file; any other name is an
-error. This also reads arrays pickled by Python 2 without numpy's warnings about them.
+CIFAR and the miniImageNet cache are pickles, and a pickle can call any function that it names.
+Here stand-ins replace the functions that pickled arrays name, and any other name is an error. So
+neither foreign code nor numpy's own unpickling (which trusts flags and pointers) handles the file.
+Arrays pickled by Python 2 are read too, without numpy's warnings about them.
 """
 
 import pickle
@@ -23,14 +23,14 @@ def unpickle(file: BinaryIO, where: Path | str) -> dict[str, Any]:
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     except Exception as error:  # a broken pickle can raise anything
-        raise UserError(f"{where} is damaged or no pickle ({error}).") from None
+        raise UserError(f"{where} is damaged or not a pickle ({error}).") from None
     if not isinstance(content, dict):
         raise UserError(f"{where} holds a {type(content).__name__} where a dictionary is needed.")
     return {_text(key): _plain(value) for key, value in content.items()}
 
 
 class _DType:
-    """Stands in for numpy.dtype: numbers only, whatever the pickle says about flags."""
+    """Stands in for numpy.dtype: numbers only, and the flags in the pickle are ignored."""
 
     def __init__(self, code: str | bytes, *_: object) -> None:
         self.dtype = np.dtype(_text(code))
@@ -42,7 +42,7 @@ class _DType:
 
 
 class _Array:
-    """Stands in for an array under construction; `value` is the array over the pickle's bytes."""
+    """Stands in for an array under construction; `value` is a view of the pickle's bytes."""
 
     value: np.ndarray
 
@@ -56,7 +56,7 @@ class _Array:
 
 
 class _Buffer(_Array):
-    """An array of pickle protocol 5, which comes in one call."""
+    """An array of pickle protocol 5, made by one call."""
 
     def __init__(self, raw: bytes, dtype: _DType, shape: tuple[int, ...], order: str) -> None:
         self.__setstate__((1, shape, dtype, order == "F", raw))
@@ -70,7 +70,7 @@ class _Scalar(_Array):
 
 
 class _Latin1:
-    """Bytes in a Python 3 pickle of protocol 2 are a call of _codecs.encode(text, 'latin1')."""
+    """Stands in for _codecs.encode(text, 'latin1'): bytes in a Python 3 pickle of protocol 2."""
 
     def __new__(cls, text: str, encoding: str | bytes = "latin1") -> Any:
         if _text(encoding) != "latin1":
@@ -110,7 +110,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """`value` with arrays for their stand-ins, inside dictionaries and lists of numbers too."""
+    """`value` with arrays instead of stand-ins, in dictionaries and lists too."""
     if isinstance(value, dict):
         return {_text(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], _Array):

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clbench.data.source import check_shape
+from clbench.data.reader import check_shape
 from clbench.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
 def is_picture(name: str) -> bool:
-    """Whether the name is that of an image, and not of a file some system hid there."""
+    """Whether this is the name of an image that is not hidden."""
     return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
@@ -21,8 +21,8 @@ def decode(
 ) -> np.ndarray:
     """uint8 (C, H, W) of exactly `shape`.
 
-    Another size is an error, unless `remarks` is given: then the image is resized and `remarks`
-    told so.
+    An image of another size is an error, unless `remarks` is given. Then it is resized, and
+    `remarks` gets a note.
     """
     from PIL import Image
 
@@ -34,7 +34,7 @@ def decode(
             picture = image.convert("L" if channels == 1 else "RGB")
     except UserError:
         raise
-    except Exception as error:  # each format has its own ways to fail
+    except Exception as error:  # each format fails in its own way
         raise UserError(f"{where} does not decode as an image ({error}).") from None
     if picture.size != (width, height) and remarks is not None:
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)

@@ -1,6 +1,7 @@
-"""Bring a data set into the data root: from the network, or from what the user already has."""
+"""Put a data set into the data root: from the network, or from the user's own files."""
 
 import errno
+import filecmp
 import os
 import shutil
 import uuid
@@ -14,24 +15,24 @@ from clbench.data.cache import Cache
 from clbench.data.catalog import reader_of
 from clbench.data.fetch import fetch
 from clbench.data.loading import DataSet, identify, locate, open_files
-from clbench.data.source import Files, Reader
+from clbench.data.reader import Files, Reader
 from clbench.errors import UserError
 
 BY_HAND = {
     "notmnist": (
-        "notMNIST has no source with a published checksum, so it is not downloaded. Get "
-        "notMNIST_small.tar.gz (8,458,043 bytes; its author's page is "
-        "http://yaroslavvb.com/upload/notMNIST/) and put it, packed, into {root}; or unpacked, so "
-        "that {root}/notMNIST_small holds the folders A to J. Or let "
-        "'clbench data prepare notmnist --from FILE_OR_FOLDER' do that."
+        "clbench does not download notMNIST, because no source has a published checksum. Get "
+        "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
+        "http://yaroslavvb.com/upload/notMNIST/, and put it into {root}; or unpack it there, so "
+        "that {root}/notMNIST_small holds the folders A to J. "
+        "'clbench data prepare notmnist --from FILE_OR_FOLDER' does this for you."
     ),
     "miniimagenet": (
-        "miniImageNet has no source with a published checksum, so it is not downloaded. Get the "
-        "three files mini-imagenet-cache-{{train,val,test}}.pkl (Zenodo record 7978538 has them) "
-        "or the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
-        "https://github.com/yaoyao-liu/mini-imagenet-tools), and put the three files, or the "
-        "folder images and the three CSVs, into {root}/miniImageNet. Or let "
-        "'clbench data prepare miniimagenet --from FOLDER' do that."
+        "clbench does not download miniImageNet, because no source has a published checksum. Get "
+        "the three files mini-imagenet-cache-{{train,val,test}}.pkl (Zenodo record 7978538), or "
+        "the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
+        "https://github.com/yaoyao-liu/mini-imagenet-tools). Put the three files, or the folder "
+        "images and the three CSV files, into {root}/miniImageNet. "
+        "'clbench data prepare miniimagenet --from FOLDER' does this for you."
     ),
 }
 
@@ -47,8 +48,11 @@ class Download:
 
 def prepare(
     name: str, root: Path, cache: Path, given: Path | None = None, accept: bool = False
-) -> DataSet:
-    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten."""
+) -> tuple[DataSet, str]:
+    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten.
+
+    Also returns how the files got there: "downloaded", "copied" or "already there".
+    """
     reader, store = reader_of(name), Cache(cache)
     if given is not None:
         return _take(reader, root, store, given, accept)
@@ -56,16 +60,11 @@ def prepare(
         source = reader.find(root)
     except UserError:  # some of its files are there: an earlier download that ended early
         source = None
+    how = "already there"
     if source is None:
         _download(reader, root)
-        source = locate(reader, root)
-    inspection = identify(reader, source, store)
-    if inspection.problem and not accept:
-        raise UserError(
-            f"{source.where} already holds another {reader.title}: {inspection.problem}. Move it "
-            "away and type the same again, or use it as it is with --accept-data."
-        )
-    return open_files(reader, source, accept, store)
+        source, how = locate(reader, root), "downloaded"
+    return open_files(reader, source, accept, store), how
 
 
 def downloads(name: str) -> list[Download]:
@@ -74,7 +73,7 @@ def downloads(name: str) -> list[Download]:
         from torchvision import datasets
     except (ImportError, RuntimeError) as error:
         raise UserError(
-            f"torchvision, which knows the addresses, does not import ({error}). "
+            f"torchvision has the addresses of the data, and it does not import ({error}). "
             "Type 'clbench sys-info' to see what is broken."
         ) from None
     if name in ("mnist", "fashion-mnist"):
@@ -98,25 +97,28 @@ def _download(reader: Reader, root: Path) -> None:
         target = root / file.path
         if not target.exists():
             advice = (
-                f"Get it by other means and place it as {target}, or hand it over with "
+                f"Get it in another way and save it as {target}, or type "
                 f"'clbench data prepare {reader.name} --from FILE_OR_FOLDER'."
             )
             fetch(file.urls, target, file.md5, advice)
 
 
-def _take(reader: Reader, root: Path, cache: Cache, given: Path, accept: bool) -> DataSet:
-    """Verify and decode what lies at `given`, then copy it into the layout of `root`."""
+def _take(
+    reader: Reader, root: Path, cache: Cache, given: Path, accept: bool
+) -> tuple[DataSet, str]:
+    """Verify and decode the files at `given`, then copy them into the layout of `root`."""
     if not reader.places:
-        raise UserError(f"{reader.name} comes with a package: it takes no --from.")
+        raise UserError(f"{reader.name} is part of a package: leave out --from.")
     if not given.exists():
-        raise UserError(f"--from {given}: there is no such file or folder.")
+        raise UserError(f"--from {given}: no such file or folder.")
     with _disk(root):
         root.mkdir(parents=True, exist_ok=True)
         staging = root / f".staging-{uuid.uuid4().hex}"
         staging.mkdir()
         try:
             source = _open(reader, given, staging / "unpacked")
-            data = open_files(reader, source, accept, cache)
+            instead = "name the official files in --from"
+            data = open_files(reader, source, accept, cache, instead)
             moves = _copies(reader, source, root, staging / "copies")
             for copy, target in moves:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +128,13 @@ def _take(reader: Reader, root: Path, cache: Cache, given: Path, accept: bool) -
     arrived = locate(reader, root)
     if identify(reader, arrived, cache).sha256 != data.sha256:
         raise UserError(
-            f"{arrived.where} is found before what was copied from {given}. Move it away."
+            f"clbench reads {arrived.where}, not the files from {given} beside it. Move it away."
         )
-    return data
+    return data, "copied" if moves else "already there"
 
 
 def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
-    """The data set in `given`: an archive, a folder at any level, or one of its files."""
+    """The data set in `given`: an archive, a folder up to three levels above, or one file of it."""
     if given.is_file() and archives.is_archive(given):
         if _archive_name(reader, given):
             return reader.archived(given)
@@ -152,14 +154,14 @@ def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
 
 
 def _archive_name(reader: Reader, path: Path) -> str:
-    """The name under which the data root keeps this archive packed; empty if it does not."""
+    """The name of this archive in the data root; empty if it has to be unpacked."""
     ending = ".zip" if path.name.lower().endswith(".zip") else ".tar.gz"
     known = [name for name in reader.archives if name.endswith(ending)]
     return path.name if path.name in known else next(iter(known), "")
 
 
 def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tuple[Path, Path]]:
-    """Copy every file of `source`, and say where each copy belongs."""
+    """Copy each file of `source` that the data root lacks; returns copies and their places."""
     moves: list[tuple[Path, Path]] = []
     for name, path in source.files.items():
         if source.layout == "archive":
@@ -167,10 +169,13 @@ def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tu
         else:  # a file keeps its own name, which may end in .gz
             inner = Path(name) if path.is_dir() else Path(name).with_name(path.name)
             target = root / reader.home / inner
-        if target.exists() and target.samefile(path):
-            continue
         if target.exists():
-            raise UserError(f"{target} is there already and is not overwritten. Move it away.")
+            if _equal(path, target):
+                continue
+            raise UserError(
+                f"{target} has other content and is not overwritten. Move it away and type the "
+                "same command again."
+            )
         copy = staging / str(len(moves))
         copy.parent.mkdir(parents=True, exist_ok=True)
         _copy(path, copy)
@@ -178,20 +183,32 @@ def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tu
     return moves
 
 
+def _contents(path: Path) -> dict[str, Path]:
+    """The file itself, or the files of a folder by name."""
+    return {p.name: p for p in path.iterdir() if p.is_file()} if path.is_dir() else {"": path}
+
+
+def _equal(one: Path, other: Path) -> bool:
+    """Whether two files, or the files of two folders, have the same names and bytes."""
+    if one.samefile(other):
+        return True
+    ours, theirs = _contents(one), _contents(other)
+    return ours.keys() == theirs.keys() and all(
+        filecmp.cmp(file, theirs[name], shallow=False) for name, file in ours.items()
+    )
+
+
 def _copy(path: Path, copy: Path) -> None:
-    """Contents only: a read-only folder must not become one that cannot be moved."""
-    if not path.is_dir():
-        shutil.copyfile(path, copy)
-        return
-    copy.mkdir()
-    for file in path.iterdir():
-        if file.is_file():
-            shutil.copyfile(file, copy / file.name)
+    """Copy contents only: a copy of a read-only folder could not be moved."""
+    if path.is_dir():
+        copy.mkdir()
+    for name, file in _contents(path).items():
+        shutil.copyfile(file, copy / name)
 
 
 @contextmanager
 def _disk(root: Path) -> Iterator[None]:
-    """A data root that cannot be written, in words."""
+    """Turn the error of a data root that cannot be written into a UserError."""
     try:
         yield
     except OSError as error:

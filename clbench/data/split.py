@@ -1,7 +1,7 @@
-"""A fixed division into train and test for data that comes without one.
+"""A fixed division into train and test for data sets that have no official one.
 
-Images are ordered by the SHA-256 of their name, which is as good as shuffled, the same on every
-machine and in every version of every library, and does not move when other images are missing.
+Images are ordered by the SHA-256 of their name. This order looks random, but it is the same on
+every machine and in every version of every library, and missing images do not change it.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ def shuffled(names: Sequence[str]) -> list[str]:
 def quotas(counts: Mapping[str, int], total: int) -> dict[str, int]:
     """`total` test images divided among classes in proportion to `counts`, at least one each.
 
-    Largest remainders: every class gets its share rounded down, and what is left goes one by one
-    to the largest fractions (the earlier class first where they are equal).
+    Largest remainders: each class gets its share rounded down, and the remaining images go one by
+    one to the classes with the largest fractions (of equal ones, the first).
     """
     everything = sum(counts.values())
     shares = {name: total * count / everything for name, count in counts.items()}

@@ -1,50 +1,28 @@
 """SVHN, cropped digits: two MATLAB files."""
 
-import hashlib
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.source import (
+from clbench.data.reader import (
     Block,
     Decoded,
     Files,
-    Inspection,
-    Reader,
+    OfficialFiles,
     check_shape,
-    compare_md5,
-    complete,
-    identity,
 )
 from clbench.errors import UserError
 
 ROWS = 4096
-"""Images turned at once: MATLAB stores the number of the image as the last axis."""
+"""Images transposed at a time: MATLAB stores the number of the image as the last axis."""
 
 
 @dataclass(frozen=True)
-class Svhn(Reader):
-    """Reads X (32, 32, 3, N) and y (N, 1), in which the digit 0 is written as 10."""
-
-    md5: Mapping[str, str] = field(default_factory=dict)
-    """Official file -> md5; named after their parts."""
-
-    def look(self, folder: Path) -> Files | None:
-        paths = {name: folder / name for name in self.md5}
-        files = complete(folder, {n: p if p.is_file() else None for n, p in paths.items()})
-        return Files(folder, files) if files else None
-
-    def inspect(self, source: Files) -> Inspection:
-        digests, problems = {}, []
-        for name, path in source.files.items():
-            content = path.read_bytes()
-            digests[name] = hashlib.sha256(content).hexdigest()
-            if problem := compare_md5(name, content, self.md5[name]):
-                problems.append(problem)
-        return Inspection(identity(digests), problems[0] if problems else "")
+class Svhn(OfficialFiles):
+    """Reads X (32, 32, 3, N) and y (N, 1), where the label 10 means the digit 0."""
 
     def count(self, source: Files) -> dict[str, int]:
         return {_part(name): len(_labels(path)) for name, path in source.files.items()}

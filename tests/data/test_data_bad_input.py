@@ -173,8 +173,8 @@ def test_a_pickle_of_python_objects_or_of_nonsense(tmp_path):
         (pickle.dumps({"data": np.array([{}], dtype=object)}), "array of object"),
         (pickle.dumps({"data": np.zeros(3, "S4")}), "not of numbers"),
         (pickle.dumps([1]), "holds a list"),
-        (pickle.dumps({"data": 1})[:-4], "damaged or no pickle"),
-        (b"", "damaged or no pickle"),
+        (pickle.dumps({"data": 1})[:-4], "damaged or not a pickle"),
+        (b"", "damaged or not a pickle"),
     ):
         path.write_bytes(content)
         with path.open("rb") as file, pytest.raises(UserError, match=words):
@@ -225,4 +225,4 @@ def test_not_an_idx_file(make):
     make.idx()
     path = make.root / "MNIST/raw/t10k-labels-idx1-ubyte.gz"
     path.write_bytes(gzip.compress(b"<html>not found</html>"))
-    refuse("mnist", make.root, "is no idx file")
+    refuse("mnist", make.root, "not an idx file")

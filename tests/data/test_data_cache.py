@@ -80,7 +80,9 @@ def test_large_entries_are_checked_when_their_time_changed(make, cache, monkeypa
     path = entry(cache) / "train-images.npy"
     flip(path)
     os.utime(path)
-    capfd.readouterr()
+    progress = capfd.readouterr().err
+    assert "30 images of MNIST" in progress
+    assert "Warning" not in progress
     load("mnist", make.root, accept=True)
     assert "damaged" in capfd.readouterr().err
 
@@ -101,6 +103,7 @@ def test_other_damage_is_repaired(make, cache, damage, capfd):
     data = load("mnist", make.root, accept=True)
     assert np.array_equal(data.parts["train"].images, parts["train"][0])
     said = capfd.readouterr().err
+    assert said.startswith("Warning: ")
     assert "decoding mnist again" in said
     assert ("train-images.npy has 200 bytes" in said) == (damage == "truncate")
     assert not list(cache.glob(".tmp-*"))

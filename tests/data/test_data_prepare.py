@@ -12,6 +12,7 @@ from clbench.cli.data import command
 from clbench.data import load
 from clbench.data import prepare as prepare_module
 from clbench.data.catalog import READERS
+from clbench.data.notmnist import NotMnist
 from clbench.data.prepare import Download, downloads, prepare
 from clbench.errors import UserError
 
@@ -59,21 +60,38 @@ def test_download_then_open(make, target, tmp_path, monkeypatch):
     (target / "MNIST/raw").mkdir(parents=True)
     shutil.copy(folder / "t10k-images-idx3-ubyte.gz", target / "MNIST/raw")  # an earlier attempt
     (folder / "t10k-images-idx3-ubyte.gz").unlink()  # so that fetching it again would fail
-    data = prepare("mnist", target, tmp_path / "cache", accept=True)
+    data, how = prepare("mnist", target, tmp_path / "cache", accept=True)
+    assert how == "downloaded"
     assert len(data.parts["train"].labels) == 20
     assert len(list((target / "MNIST/raw").iterdir())) == 4
 
 
 @pytest.mark.parametrize("name", ["notmnist", "miniimagenet"])
 def test_without_a_source_there_are_instructions(name, target, tmp_path):
-    with pytest.raises(UserError, match=f"put .* {target}.*prepare {name} --from"):
+    with pytest.raises(UserError, match=f"{target}.*prepare {name} --from"):
         prepare(name, target, tmp_path / "cache")
 
 
 def test_unofficial_files_in_the_way_are_not_overwritten(make, tmp_path):
     make.idx()
-    with pytest.raises(UserError, match=r"already holds another MNIST.*Move it away"):
+    with pytest.raises(UserError, match=r"--accept-data") as refused:
         prepare("mnist", make.root, tmp_path / "cache")
+    assert f"move {make.root / 'MNIST/raw'} away" in str(refused.value)
+
+
+def test_what_run_and_prepare_refuse_has_the_same_two_ways_out(make, tmp_path):
+    make.svhn()
+    with pytest.raises(UserError) as run:
+        load("svhn", make.root)
+    with pytest.raises(UserError) as prepared:
+        prepare("svhn", make.root, tmp_path / "cache")
+    assert str(run.value) == str(prepared.value)
+    assert "--accept-data" in str(run.value)
+    for name in ("train", "test"):  # not the folder, which is the whole data root
+        assert f"{make.root / name}_32x32.mat" in str(run.value)
+    data, how = prepare("svhn", make.root, tmp_path / "cache", accept=True)
+    assert how == "already there"
+    assert load("svhn", make.root, accept=True).sha256 == data.sha256
 
 
 LAYOUTS = {
@@ -97,7 +115,15 @@ def test_from_what_a_user_has(make, target, tmp_path, name, form):
     with pytest.raises(UserError, match="--accept-data"):
         prepare(name, target, tmp_path / "cache", given)
     assert not [path for path in target.rglob("*") if path.is_file()]
-    data = prepare(name, target, tmp_path / "cache", given, accept=True)
+    data, how = prepare(name, target, tmp_path / "cache", given, accept=True)
+    assert how == "copied"
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
+    again, how = prepare(name, target, tmp_path / "cache", given, accept=True)
+    assert how == "already there"
+    assert again.sha256 == data.sha256
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()} == {
+        path: time for path, time in before.items() if path.is_file()
+    }
     shutil.rmtree(make.root)
     assert load(name, target, accept=True).sha256 == data.sha256
     assert not list(target.glob(".staging*"))
@@ -117,15 +143,21 @@ def test_from_read_only_folders(make, target, tmp_path):
     assert (target / "notMNIST_small/A").stat().st_mode & 0o200
 
 
-def test_from_does_not_overwrite(make, target, tmp_path):
-    make.idx()
-    prepare("mnist", target, tmp_path / "cache", make.root, accept=True)
-    before = (target / "MNIST/raw/train-images-idx3-ubyte.gz").read_bytes()
-    shutil.rmtree(make.root)
-    make.idx()
-    with pytest.raises(UserError, match="is not overwritten"):
-        prepare("mnist", target, tmp_path / "cache", make.root, accept=True)
-    assert (target / "MNIST/raw/train-images-idx3-ubyte.gz").read_bytes() == before
+@pytest.mark.parametrize("name", ["mnist", "notmnist"])
+def test_from_does_not_overwrite_other_content(make, target, tmp_path, name):
+    maker, place = LAYOUTS[name]
+    getattr(make, maker)()
+    prepare(name, target, tmp_path / "cache", make.root, accept=True)
+    files = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    first = sorted((make.root / place).rglob("*"))[-1]
+    if name == "mnist":
+        shutil.rmtree(make.root)
+        make.idx()
+    else:
+        shutil.copyfile(first, first.with_name("more.png"))
+    with pytest.raises(UserError, match=r"not overwritten.*[Mm]ove it away"):
+        prepare(name, target, tmp_path / "cache", make.root, accept=True)
+    assert {path: path.read_bytes() for path in target.rglob("*") if path.is_file()} == files
 
 
 def test_from_a_hostile_archive_writes_nothing(tar_of, target, tmp_path):
@@ -140,19 +172,32 @@ def test_from_nowhere_and_from_the_wrong_folder(target, tmp_path):
     with pytest.raises(UserError, match="no such file or folder"):
         prepare("mnist", target, tmp_path / "cache", tmp_path / "absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"no MNIST in it. Needed: the four files"):
+    with pytest.raises(UserError, match=r"no MNIST in it.*the four files"):
         prepare("mnist", target, tmp_path / "cache", tmp_path / "empty")
+
+
+def ready(*arguments: str) -> str:
+    done = CliRunner().invoke(command, ["prepare", *arguments], catch_exceptions=False)
+    return done.output
 
 
 def test_the_command_prints_what_is_ready(make, target):
     make.cifar100()
-    runner = CliRunner()
     options = ["--data-root", str(target), "--from", str(make.root), "--accept-data"]
-    done = runner.invoke(command, ["prepare", "cifar100", *options], catch_exceptions=False)
-    assert done.output == (
-        "cifar100 is ready: 100 train, 100 test images (subset: 200 of 60,000 images).\n"
-    )
-    done = runner.invoke(command, ["prepare", "mnist-5k"], catch_exceptions=False)
-    assert done.output == (
-        "mnist-5k is ready: 4,000 train, 1,000 test images (official, complete).\n"
-    )
+    first, advice = ready("cifar100", *options).splitlines()
+    assert "copied" in first
+    assert "100 train, 100 test images" in first
+    assert "subset: 200 of 60,000 images" in first
+    assert "--accept-data" in advice
+    assert "already there" in ready("cifar100", *options)
+    (line,) = ready("mnist-5k").splitlines()
+    assert "4,000 train, 1,000 test images; official, complete" in line
+
+
+def test_the_command_says_what_was_checked(make, target, monkeypatch):
+    make.notmnist()
+    monkeypatch.setattr(NotMnist, "_problem", lambda *_: "")
+    (line,) = ready("notmnist", "--data-root", str(make.root)).splitlines()
+    assert "no official checksum" in line
+    assert "official, complete" not in line
+    assert load("notmnist", make.root).note == ""  # ids, records and tables stay as they were

@@ -20,7 +20,7 @@ def test_notmnist_division_does_not_depend_on_the_order_of_files():
     assert notmnist._divide(Path("x"), names) == notmnist._divide(Path("x"), names[::-1])
 
 
-def test_complete_miniimagenet_gives_500_and_100_a_class():
+def test_complete_miniimagenet_gives_500_and_100_per_class():
     index = {f"n{c:02d}": [f"{n}.jpg" for n in range(600)] for c in range(3)}
     parts = miniimagenet._divide(index)
     for label in index:
@@ -28,7 +28,7 @@ def test_complete_miniimagenet_gives_500_and_100_a_class():
         assert len(parts["test"][label]) == 100
 
 
-def test_order_is_fixed_for_ever():
+def test_the_order_never_changes():
     assert shuffled(list("abcdef")) == list("dfcbea")
     assert shuffled(list("fedcba")) == list("dfcbea")
 

@@ -1,6 +1,7 @@
-"""`clbench data status`: what is found, whether it is whole, who needs it."""
+"""`clbench data status`: which data are there, whether they are complete, what needs them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from clbench.cli.data import command
-from clbench.data import load, status
+from clbench.data import load
+from clbench.data.catalog import READERS
+from clbench.data.notmnist import NotMnist
 from clbench.errors import UserError
+from clbench.registry import declarations
 
 
 def rows(root: Path, *options: str) -> dict[str, dict]:
@@ -36,7 +40,7 @@ def test_found_missing_and_damaged(make):
     assert "lacks test" in found["cifar100"]["content"]
     assert found["cifar100"]["damaged"]
     assert not found["svhn"]["found"]
-    assert "clbench data prepare svhn" in found["svhn"]["content"]
+    assert found["svhn"]["where"] == ""
     assert found["mnist-5k"]["complete"]
     assert found["mnist-5k"]["verified"] == "checksum"
 
@@ -66,29 +70,48 @@ def test_verify_finds_a_damaged_cache_and_a_damaged_source(make, cache, monkeypa
         rows(make.root, "--verify")
 
 
-def test_table_for_people(make):
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_fits_the_terminal(make, monkeypatch, width):
     make.idx()
-    arguments = ["status", "--data-root", str(make.root)]
-    text = CliRunner().invoke(command, arguments, catch_exceptions=False).stdout
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = CliRunner().invoke(command, ["status", "--data-root", str(make.root)]).stdout
+    _data_root, _cache, *lines = text.splitlines()  # a folder is not wrapped, to be copied
+    assert max(map(len, lines)) <= width
+    assert {"fashion-mnist", "split-miniimagenet", "permuted-mnist,"} <= set(text.split())
+
+
+def test_the_table_says_how_to_use_or_get_the_rest(make, monkeypatch):
+    make.idx()
+    monkeypatch.setenv("COLUMNS", "300")
+    text = CliRunner().invoke(command, ["status", "--data-root", str(make.root)]).stdout
     assert f"Data root: {make.root}" in text
     (line,) = [line for line in text.splitlines() if line.startswith("mnist ")]
     assert "subset: 30 of 70,000 images" in line
     assert "MNIST/raw" in line
+    (missing,) = [line for line in text.splitlines() if "clbench data prepare" in line]
+    (unofficial,) = [line for line in text.splitlines() if "--accept-data" in line]
+    names = [set(re.findall(r"[\w-]+", line)) & set(READERS) for line in (missing, unofficial)]
+    assert names == [set(READERS) - {"mnist", "mnist-5k"}, {"mnist"}]
 
 
-def test_benchmarks_are_read_from_their_files(tmp_path, monkeypatch):
-    (tmp_path / "__init__.py").touch()
-    (tmp_path / "five_datasets.py").write_text(
-        "import torch\nclass Five:\n    datasets: tuple[str, ...] = ('svhn', 'mnist')\n"
-    )
-    (tmp_path / "split_mnist.py").write_text("class Split:\n    datasets = ('mnist',)\n")
-    (tmp_path / "broken.py").write_text("class (\n")
-    spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
-    monkeypatch.setattr(status.importlib.util, "find_spec", lambda name: spec)
-    assert status.benchmarks_by_data() == {
-        "svhn": ("five-datasets",),
-        "mnist": ("five-datasets", "split-mnist"),
-    }
+def test_data_without_a_checksum_are_not_called_official(make, monkeypatch):
+    make.notmnist()
+    monkeypatch.setattr(NotMnist, "_problem", lambda *_: "")
+    for options in ([], ["--verify"]):
+        found = rows(make.root, *options)["notmnist"]
+        assert found["verified"] == "by number"
+        assert "official, complete" not in found["content"]
+    assert found["complete"]
+    assert "no official checksum" in found["content"]
+
+
+def test_benchmarks_that_need_the_data(make):
+    found = rows(make.root)
+    declared = declarations("benchmark")
+    for name, row in found.items():
+        using = [b for b, d in declared.items() if name in d.meta.get("datasets", ())]
+        assert row["needed_by"] == using
+    assert "five-datasets" in found["svhn"]["needed_by"]
 
 
 def test_status_imports_no_torch(make):

@@ -1,4 +1,4 @@
-"""What every data set has in common: where its bytes lie, how it is described, how it is read."""
+"""What the readers of all data sets share: how files are found, identified and decoded."""
 
 import gzip
 import hashlib
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,9 +36,9 @@ class Files:
     def fingerprint(self) -> list[list[object]]:
         """Paths, sizes and times of change: equal as long as nobody touched the files.
 
-        Of a folder of images only the folder's own time is taken, because asking after 60,000
-        files costs seconds on a network disk. An image edited in place is therefore not noticed;
-        what is used then is the earlier, verified content, so nothing wrong is computed.
+        For a folder of images, only the folder's own time counts, because checking 60,000 files
+        takes seconds on a network disk. So an image that was edited in place is not noticed. Then
+        the earlier, verified content is used, and the results are still right.
         """
         marks: list[list[object]] = []
         for path in self.files.values():
@@ -58,22 +58,22 @@ class Files:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a full look at a source's bytes says about it."""
+    """What the bytes of a data set's files say about it."""
 
     sha256: str
     problem: str
-    """Empty for the official, complete data; else in words what is different."""
+    """Empty for the official, complete data; else how the files differ."""
 
 
 @dataclass
 class Decoded:
-    """A source about to be decoded: sizes first, so that disk space is known, then the images."""
+    """Files about to be decoded: first the sizes, which tell the disk space, then the images."""
 
     sizes: dict[str, int]
     classes: int
     blocks: Iterator[Block]
     remarks: set[str] = field(default_factory=set)
-    """What was done to the images on the way, filled while `blocks` runs."""
+    """Changes made to the images, such as resizing; filled while `blocks` runs."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Reader(ABC):
     """One data set: its description, the layouts it is found in, and how it is decoded."""
 
     by_count: ClassVar[bool] = False
-    """Whether no official checksum exists, so that data are complete if their number is right."""
+    """Whether no official checksum exists, so that only the number of images can be checked."""
 
     name: str
     title: str
@@ -90,13 +90,20 @@ class Reader(ABC):
     sizes: Mapping[str, int]
     """Official number of images of each part."""
     home: str
-    """Where `clbench data prepare` puts it, relative to the data root."""
+    """Where `clbench data prepare` puts the files, relative to the data root."""
     places: tuple[str, ...]
-    """Folders of the data root in which it is looked for."""
+    """Folders of the data root that may hold the files."""
     archives: tuple[str, ...] = ()
     """Archives of the data root that are read without unpacking."""
     expects: str = ""
     """The files of a place, in words, for the message that nothing was found."""
+
+    @property
+    def checked(self) -> str:
+        """What is known of data that passed the check."""
+        if self.by_count:
+            return "complete by number of images; no official checksum exists"
+        return "official, complete"
 
     def find(self, root: Path) -> Files | None:
         """The first place or archive below `root` that holds the data set."""
@@ -109,7 +116,7 @@ class Reader(ABC):
         return None
 
     def archived(self, path: Path) -> Files:
-        """`path`, an archive of the data set, as a source."""
+        """The data set in the archive `path`."""
         return Files(path, {path.name: path}, layout="archive")
 
     @abstractmethod
@@ -129,7 +136,7 @@ class Reader(ABC):
         """Images and labels, block by block."""
 
 
-def complete(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] | None:
+def all_or_none(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] | None:
     """`found` if every file is there, None if none is, an error if some are missing."""
     present = {name: path for name, path in found.items() if path is not None}
     if not present:
@@ -138,6 +145,38 @@ def complete(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] 
     if missing:
         raise UserError(f"{folder} is incomplete: it lacks {', '.join(missing)}.")
     return present
+
+
+@dataclass(frozen=True)
+class OfficialFiles(Reader):
+    """A data set of a few files with official md5s."""
+
+    md5: Mapping[str, Any] = field(default_factory=dict)
+    """Name of each official file -> md5."""
+
+    def look(self, folder: Path) -> Files | None:
+        files = all_or_none(folder, {name: self.file(folder, name) for name in self.md5})
+        return Files(folder, files) if files else None
+
+    def file(self, folder: Path, name: str) -> Path | None:
+        """The file of that name in `folder`, if it is there."""
+        return path if (path := folder / name).is_file() else None
+
+    def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
+        """Name and content of each official file, each exactly once."""
+        for name, path in source.files.items():
+            yield name, path.read_bytes()
+
+    def compare(self, source: Files, name: str, content: bytes) -> str:
+        """Empty if `content` is that of the official file, else how it differs."""
+        return compare_md5(name, content, self.md5[name])
+
+    def inspect(self, source: Files) -> Inspection:
+        digests, problem = {}, ""
+        for name, content in self.contents(source):
+            digests[name] = hashlib.sha256(content).hexdigest()
+            problem = problem or self.compare(source, name, content)
+        return Inspection(identity(digests), problem)
 
 
 def identity(digests: Mapping[str, str]) -> str:
@@ -153,7 +192,7 @@ def compare_md5(name: str, data: bytes, official: str) -> str:
 
 
 def read_gzip(path: Path) -> bytes:
-    """The whole content of a `.gz` file; truncation and damage are a user's error."""
+    """The whole content of a `.gz` file; a truncated or damaged file is a UserError."""
     try:
         with gzip.open(path) as file:
             return file.read()
@@ -164,10 +203,10 @@ def read_gzip(path: Path) -> bytes:
 
 
 def check_shape(where: object, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Refuse images of a size that the data set does not have."""
+    """Raise WrongSizeError unless the images have the size of the data set."""
     if found != wanted:
         sizes = ["x".join(map(str, shape)) for shape in (found, wanted)]
         raise WrongSizeError(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
 
 
-AGAIN = "Delete it and get it again: 'clbench data prepare --help'."
+AGAIN = "Delete it and get it again; 'clbench data prepare --help' shows how."
