@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
-NARROWEST = 12
+NARROWEST = 20
 """Characters that a column of prose gets at least, if its text has as many."""
 GAP = 2
 """Spaces between two columns."""
@@ -53,7 +53,7 @@ def fitted_table(
 
 
 class _Wrapper(textwrap.TextWrapper):
-    wordsep_simple_re = re.compile(r"(\s+|(?<=[^\W\d]/)(?=[\w.]))")
+    wordsep_simple_re = re.compile(r"(\s+|(?<=\w/)(?=[^\W\d]|\.))")
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
@@ -116,12 +116,13 @@ def _block(row: list[str], headers: Sequence[str], width: int) -> str:
 
 def _plain(cells: list[list[str]], headers: Sequence[str], right: Collection[str]) -> str:
     table = [[cell.split("\n") for cell in row] for row in (headers, *cells)]
-    widths = [max(len(line) for cell in column for line in cell) for column in zip(*table)]
+    columns = zip(*table, strict=True)
+    widths = [max(len(line) for cell in column for line in cell) for column in columns]
     table.insert(1, [["-" * width] for width in widths])
     sides = [str.rjust if header in right else str.ljust for header in headers]
     lines = []
     for row in table:
         for pieces in zip_longest(*row, fillvalue=""):
-            padded = (side(piece, w) for side, piece, w in zip(sides, pieces, widths))
+            padded = (side(piece, w) for side, piece, w in zip(sides, pieces, widths, strict=True))
             lines.append((" " * GAP).join(padded).rstrip())
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from made import record
 
 from clbench import lease
 from clbench.errors import UserError
@@ -102,14 +103,14 @@ def test_who_lost_the_lease_writes_nothing_and_leaves_the_new_one_alone(tmp_path
     store = Store(tmp_path)
     store.prepare()
     path = tmp_path / "leases" / "run"
-    record = {"id": "run"}
+    first = record("run")
     with store.lease("run") as mine:
         assert mine
-        store.write(record, b"first")
+        store.write(first, b"first")
         write(path, machine="another", pid=1, token="new")
         with pytest.raises(BusyError):
-            store.write(record | {"late": True}, b"second")
-    assert json.loads(store.record_path("run").read_text()) == record
+            store.write(record("run", peak_memory=2), b"second")
+    assert store.read("run") == first
     assert store.checkpoint_path("run").read_bytes() == b"first"
     assert json.loads(path.read_text())["token"] == "new"
 

@@ -9,30 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from made import record
 
 from clbench.errors import UserError
 from clbench.files import write_atomically
 from clbench.record import (
     DamagedRecordError,
-    DataUse,
     Epoch,
-    Part,
-    Record,
     Shown,
-    Spec,
     encode,
     read,
 )
 from clbench.store import Store
-
-
-def record(run_id: str, **changes: Any) -> Record:
-    part = Part(name="p", version=1)
-    spec = Spec(benchmark=part, method=part, protocol={}, seed=0, threads=1, device="cpu")
-    data = {"mnist": DataUse(sha256="ab")}
-    made = Record(id=run_id, spec=spec, status="done", tasks=1, done=1, R=[[50.0]], data=data)
-    return replace(made, **changes)
 
 
 def written(run_id: str, **changes: Any) -> bytes:

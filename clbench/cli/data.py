@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clbench.cli.width import fitted_table, terminal_width, wrap
 from clbench.data import cache_root, data_root
 from clbench.errors import UserError
 from clbench.registry import declarations
+from clbench.width import fitted_table, terminal_width, wrap
 
 if TYPE_CHECKING:
     from clbench.data.status import Found

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from clbench.cli.options import json_option, out_option
+from clbench.data.catalog import READERS
 from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError, did_you_mean
 from clbench.record import Record, Shown
@@ -134,7 +135,9 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
     yield "protocol", _pairs(spec.protocol)
     yield "threads", f"{spec.threads} on {spec.device}"
     for name, used in record.data.items():
-        yield "data", f"{name}: {used.note or 'official and complete'}, sha256 {used.sha256[:16]}"
+        known = READERS.get(name)
+        note = used.note or (known.checked if known else "complete")
+        yield "data", f"{name}: {note}, sha256 {used.sha256[:16]}"
     yield "versions", ", ".join(f"{k} {v}" for k, v in origin.versions.items())
     if origin.git:
         changed = ", with changes" if origin.git.dirty else ""
