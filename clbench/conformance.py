@@ -18,9 +18,9 @@ from clbench import data
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.memory import of_model, of_tensors
+from clbench.protocol import Protocol
 from clbench.registry import FAMILIES, import_class
 from clbench.seeding import seed_everything
-from clbench.spec import Protocol
 from clbench.stream import Source, Stream
 from clbench.training import Strategy
 
@@ -203,7 +203,7 @@ CHECKS: tuple[Callable[[Trial], str], ...] = (
 def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Run all checks; yields (what is checked, empty or what is violated)."""
     torch.set_num_threads(1)
-    if reason := import_class(declaration)(**declaration.defaults).refuses(small_stream()):
+    if reason := import_class(declaration)(**declaration.defaults).refusal(small_stream()):
         raise UserError(
             f"{declaration.name} cannot run on the small stream of the checks: {reason}"
         )

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clbench.declare import Declaration, read_declaration
+from clbench.declare import Declaration
 from clbench.errors import UserError
+from clbench.protocol import Protocol
+from clbench.reading import read_declaration
 from clbench.registry import declarations, select
-from clbench.spec import Cell, Protocol, RunSpec, make_cell
+from clbench.resolve import make_cell
+from clbench.spec import Cell, RunSpec
 from clbench.store import Store
 
 

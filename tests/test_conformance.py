@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clbench import conformance
-from clbench.declare import read_declaration
+from clbench.reading import read_declaration
 from clbench.registry import declarations, import_class
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clbench.declare import read_declaration
 from clbench.errors import UserError
+from clbench.reading import read_declaration
 
 HEAD = "from clbench import *\n\n\nclass Mine(Method):\n"
 BODY = '''"""What it does.

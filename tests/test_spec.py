@@ -9,8 +9,10 @@ import pytest
 
 from clbench.errors import UserError
 from clbench.grid import make_grid, state_of, to_run
+from clbench.protocol import Protocol
 from clbench.registry import select
-from clbench.spec import Protocol, RunSpec, make_cell
+from clbench.resolve import make_cell
+from clbench.spec import RunSpec
 from clbench.store import Store
 
 SPEC = RunSpec("some-stream", "ewc", 3, {"tasks": 5}, {"strength": 500.0}, Protocol(lr=0.1))

@@ -8,10 +8,11 @@ import click
 from tabulate import tabulate
 
 from clbench.cli.options import json_option, out_option
-from clbench.declare import Declaration, read_declaration
+from clbench.declare import Declaration
 from clbench.errors import UserError, did_you_mean
+from clbench.protocol import PROTOCOL_DEFAULTS
+from clbench.reading import read_declaration
 from clbench.registry import declarations
-from clbench.spec import PROTOCOL_DEFAULTS
 from clbench.store import Store
 
 
