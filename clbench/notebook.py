@@ -78,15 +78,18 @@ def _pickled(cls: type[Any]) -> bytes:
 
 def _code(cls: type[Any]) -> str:
     """The text of the class and of everything that it uses from its module, sorted by name."""
-    names = _globals_of(cls)
-    texts = {cls.__name__: _definition(cls)[1]}
-    waiting = [cls.__name__]
+    own = [c for c in cls.__mro__ if c.__module__ == cls.__module__]
+    names: dict[str, Any] = next((f.__globals__ for c in own for f in _functions(c)), {})
+    texts: dict[str, str] = {}
+    for c in own:
+        texts[c.__name__] = texts.get(c.__name__, "") + _definition(c)[1]
+    waiting = list(texts)
     while waiting:
         for name in _global_names(compile(texts[waiting.pop()], "", "exec")):
             if name not in texts and name in names and not name.startswith("__"):
                 texts[name] = _text_of(name, names[name], cls.__module__)
                 waiting.append(name)
-    return "\n".join(texts[name] for name in sorted(texts))
+    return "\n".join(texts[name] for name in sorted(texts) if texts[name])
 
 
 def _text_of(name: str, value: Any, module: str) -> str:
@@ -100,14 +103,6 @@ def _text_of(name: str, value: Any, module: str) -> str:
         return _definition(value)[1]
     except UserError:
         return ""
-
-
-def _globals_of(cls: type[Any]) -> dict[str, Any]:
-    """The names of the module, or the notebook, that the class is defined in."""
-    for function in _functions(cls):
-        return dict(function.__globals__)
-    module = sys.modules.get(cls.__module__)
-    return vars(module) if module else {}
 
 
 def _functions(cls: type[Any]) -> Iterator[Any]:
