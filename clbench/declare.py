@@ -208,15 +208,17 @@ class Declaration:
         return {name: field.default for name, field in self.fields.items()}
 
 
-def declared(cls: type[Any], kind: str = "method") -> Declaration:
-    """What a live class declares, without the docs of its parameters."""
+def declared(cls: type[Any]) -> Declaration:
+    """What a live method class declares, without the docs of its parameters."""
     where = f"{cls.__module__}.{cls.__qualname__}"
     fields = {
         f.name: Field.of(f.name, f.type, f.default, "", where) for f in dataclasses.fields(cls)
     }
     meta = {key: value for key in META if key not in fields and (value := getattr(cls, key, None))}
     name = str(meta.get("name") or cls.__name__)
-    return Declaration(kind, name, Path(where), cls.__name__, "", cls.__doc__ or "", fields, meta)
+    return Declaration(
+        "method", name, Path(where), cls.__name__, "", cls.__doc__ or "", fields, meta
+    )
 
 
 def note_definition(cls: type[Any]) -> None:
@@ -224,10 +226,10 @@ def note_definition(cls: type[Any]) -> None:
 
     Python itself keeps no file for a class in a notebook.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") != cls.__module__:
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back
-    DEFINED[cls] = (frame.f_code.co_filename, frame.f_lineno)
+    DEFINED[cls] = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
 
 
 def shown(value: Any) -> str:

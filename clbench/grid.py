@@ -1,4 +1,4 @@
-"""The grid of a command: its cells, and the state of each in the store."""
+"""The cells of a grid, and the state of each in the store."""
 
 import contextlib
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def make_grid(
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once.
 
-    `most_tasks` lowers the parameter `tasks` of every benchmark that has more.
+    `most_tasks` is an upper limit for the parameter `tasks` of every benchmark.
     """
     streams = select("benchmark", benchmarks)
     if most_tasks is not None:
@@ -46,7 +46,7 @@ def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, 
     tasks = (benchmark.defaults | given).get("tasks")
     if not isinstance(tasks, int):
         raise UserError(
-            f"{benchmark.name} has no parameter `tasks`, so it cannot be cut to {most} tasks."
+            f"{benchmark.name} has no parameter `tasks`, so it cannot be limited to {most} tasks."
         )
     return given | {"tasks": min(most, tasks)}
 
@@ -93,10 +93,10 @@ def to_run(states: dict[str, State], rerun: str) -> set[str]:
 
 
 def cell_of(record: dict[str, Any], files: Iterable[Path] = ()) -> Cell:
-    """The cell that a record is of, as it is today.
+    """The cell of a record, with the declarations of today.
 
-    A user's own method or benchmark is known by one of `files`. An error if one is not found, or
-    if the code has changed since.
+    A user's own method or benchmark is found in `files`. A UserError if it is not found or if its
+    code has changed since.
     """
     spec, labels = record["spec"], record["labels"]
     method, benchmark = (_declared(kind, spec[kind], files) for kind in ("method", "benchmark"))

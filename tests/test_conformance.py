@@ -161,7 +161,7 @@ FAULTS = {
         "",
         "family = 'magic'",
         conformance.declares,
-        "family 'magic' is none of regularization, structure, memory, reference",
+        "family 'magic' must be one of regularization, structure, memory, reference",
     ),
     "crashing": (
         "def after_update(self, strategy, **kwargs): raise RuntimeError('oh')",

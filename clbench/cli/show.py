@@ -58,7 +58,7 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     facts: dict[str, Any] = {"name": d.name, "title": d.title, "kind": d.kind}
     facts |= {
         key: d.meta[key]
-        for key in ("family", "paper", "zero_forgetting", "datasets", "backbone")
+        for key in ("family", "paper", "zero_forgetting", "backbones", "datasets", "backbone")
         if key in d.meta
     }
     facts |= {"version": d.version, "file": str(d.path)}
@@ -83,6 +83,8 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     if protocol:
         whose = "Protocol" if d.kind == "benchmark" else "What it demands of the protocol"
         click.echo(f"\n{whose}: " + ", ".join(f"{k}={v}" for k, v in protocol.items()))
+    for key, why in d.meta.get("fixed", {}).items():
+        click.echo(f"{key} must stay as it is: {why}")
     for benchmark, values in tuned.items():
         click.echo(f"Tuned for {benchmark}: " + ", ".join(f"{k}={v}" for k, v in values.items()))
 
