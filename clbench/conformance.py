@@ -1,7 +1,7 @@
-"""What every method must do, checked on a small real stream. Each check is one function.
+"""The checks that every method must pass, on a small real stream. Each check is one function.
 
-`check(declaration)` runs them all and returns, for each, an empty string or a sentence that says
-what the method violates. The whole registry passes; `clbench check FILE` asks a user's file.
+`check(declaration)` runs them all and yields, for each, an empty string or a sentence that names
+the violation. All installed methods pass; `clbench check FILE` checks a user's file.
 """
 
 import dataclasses
@@ -18,20 +18,20 @@ from clbench import data
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.memory import of_model, of_tensors
+from clbench.protocol import Protocol
 from clbench.registry import FAMILIES, import_class
 from clbench.seeding import seed_everything
-from clbench.spec import Protocol
 from clbench.stream import Source, Stream
 from clbench.training import Strategy
 
 CLASSES = ((0, 1), (2, 3, 4), (5, 6))
 """Tasks of the small stream; one is wider, as tasks need not be alike."""
 IMAGES = 40
-"""Images of each class to learn from, and as many at most to test on."""
+"""Training images per class, and the most test images per class."""
 
 
 class Trial:
-    """One method on the small stream, trained once and kept for the checks to look at."""
+    """One method on the small stream, trained once; the checks look at what is kept here."""
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
@@ -52,7 +52,7 @@ class Trial:
         return strategy
 
     def learn(self, strategy: Strategy, start: int, keep: bool = False) -> list[list[float]]:
-        """Learn the tasks from `start` on as a run does; returns rows of accuracies."""
+        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies."""
         rows = []
         for k in range(start, len(strategy.stream)):
             seed_everything(strategy.stream.seed, "task", k)
@@ -93,7 +93,7 @@ def _first_of_each_class(images: data.Images) -> data.Images:
 
 
 def declares(trial: Trial) -> str:
-    """says what it is: title, family, a docstring, and a line for each parameter"""
+    """declares a title, a family, a docstring, and a line for each parameter"""
     d = trial.declaration
     missing = [word for word in ("title", "family") if not d.meta.get(word)]
     missing += [] if d.doc else ["a docstring"]
@@ -101,7 +101,7 @@ def declares(trial: Trial) -> str:
     if missing:
         return f"{d.class_name} lacks {', '.join(missing)}."
     if d.meta["family"] not in FAMILIES:
-        return f"family {d.meta['family']!r} is none of {', '.join(FAMILIES)}."
+        return f"family {d.meta['family']!r} must be one of {', '.join(FAMILIES)}."
     live = {f.name: f.default for f in dataclasses.fields(trial.cls)}
     if live != d.defaults:
         return f"defaults at run time {live} differ from those in the source {d.defaults}."
@@ -131,7 +131,7 @@ def is_deterministic(trial: Trial) -> str:
 
 
 def resumes(trial: Trial) -> str:
-    """goes on from a checkpoint as if nothing had happened"""
+    """gives the same results when resumed from a checkpoint"""
     for done in range(1, len(CLASSES)):
         strategy = trial.build()
         try:
@@ -142,7 +142,7 @@ def resumes(trial: Trial) -> str:
         rows = trial.learn(strategy, done)
         if rows != trial.R[done:] or not _equal_weights(strategy, trial.strategy):
             return (
-                f"resumed after task {done}, later accuracies are {rows}, undisturbed "
+                f"resumed after task {done}, later accuracies are {rows} instead of "
                 f"{trial.R[done:]}, or weights differ: some plugin keeps state that its "
                 "state_dict() leaves out."
             )
@@ -150,12 +150,12 @@ def resumes(trial: Trial) -> str:
 
 
 def counts_memory(trial: Trial) -> str:
-    """counts its memory: 4 bytes a parameter, and all that its plugins keep"""
+    """counts its memory: 4 bytes per parameter, and everything that its plugins keep"""
     memory = trial.strategy.memory()
     if memory.architecture < of_model(trial.strategy.model):
-        return f"architecture is {memory.architecture} bytes, less than 4 a parameter."
+        return f"architecture is {memory.architecture} bytes, less than 4 per parameter."
     state = {k: v for k, v in trial.strategy.state_dict().items() if k != "model"}
-    # labels, counters and the like (a whole number each) do not count, images of any type do
+    # labels and counters (one whole number each) do not count; images of any type do
     kept = of_tensors(t for t in _tensors(state) if t.is_floating_point() or t.dim() > 1)
     if memory.replay + memory.auxiliary < kept:
         return (
@@ -166,7 +166,7 @@ def counts_memory(trial: Trial) -> str:
 
 
 def keeps_its_word(trial: Trial) -> str:
-    """does not forget what it guarantees, and leaves frozen parameters alone"""
+    """does not forget if it guarantees that, and does not change frozen parameters"""
     parameters = dict(trial.strategy.model.named_parameters())
     for k, frozen in enumerate(trial.frozen):
         for name, value in frozen.items():
@@ -180,7 +180,7 @@ def keeps_its_word(trial: Trial) -> str:
 
 
 def leaves_data_alone(trial: Trial) -> str:
-    """does not change the stream's images"""
+    """does not change the images of the stream"""
     for used, fresh in zip(trial.strategy.stream.tasks, trial.images.tasks, strict=True):
         for part in ("train", "valid", "test"):
             a, b = getattr(used, part), getattr(fresh, part)
@@ -201,9 +201,9 @@ CHECKS: tuple[Callable[[Trial], str], ...] = (
 
 
 def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
-    """Run all checks; yields (what is checked, empty or what is violated)."""
+    """Run all checks; yields (the check in words, the violation or an empty string)."""
     torch.set_num_threads(1)
-    if reason := import_class(declaration)(**declaration.defaults).refuses(small_stream()):
+    if reason := import_class(declaration)(**declaration.defaults).refusal(small_stream()):
         raise UserError(
             f"{declaration.name} cannot run on the small stream of the checks: {reason}"
         )

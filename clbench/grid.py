@@ -1,4 +1,4 @@
-"""The grid of a command: its cells, and the state of each in the store."""
+"""The cells of a grid, and the state of each in the store."""
 
 import contextlib
 from collections.abc import Iterable
@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clbench.declare import Declaration, read_declaration
+from clbench.declare import Declaration
 from clbench.errors import UserError
+from clbench.protocol import Protocol
+from clbench.reading import read_declaration
 from clbench.record import Record
 from clbench.registry import declarations, select
-from clbench.spec import Cell, Protocol, RunSpec, make_cell
+from clbench.resolve import make_cell
+from clbench.spec import Cell, RunSpec
 from clbench.store import Store
 
 
@@ -25,7 +28,7 @@ def make_grid(
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once.
 
-    `most_tasks` lowers the parameter `tasks` of every benchmark that has more.
+    `most_tasks` is an upper limit for the parameter `tasks` of every benchmark.
     """
     streams = select("benchmark", benchmarks)
     if most_tasks is not None:
@@ -44,7 +47,7 @@ def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, 
     tasks = (benchmark.defaults | given).get("tasks")
     if not isinstance(tasks, int):
         raise UserError(
-            f"{benchmark.name} has no parameter `tasks`, so it cannot be cut to {most} tasks."
+            f"{benchmark.name} has no parameter `tasks`, so it cannot be limited to {most} tasks."
         )
     return given | {"tasks": min(most, tasks)}
 
@@ -91,10 +94,10 @@ def to_run(states: dict[str, State], rerun: str) -> set[str]:
 
 
 def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
-    """The cell of a record, as it is today.
+    """The cell of a record, with the declarations of today.
 
-    A user's own method or benchmark is looked for in `files`. An error if one is not found, or if
-    the code has changed since.
+    A user's own method or benchmark is found in `files`. A UserError if it is not found or if its
+    code has changed since.
     """
     spec = record.spec
     method = _declared("method", spec.method.name, files)

@@ -1,7 +1,15 @@
 """The contract of a method: a frozen dataclass of hyper-parameters that builds a strategy."""
 
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+from clbench.declare import declared, note_definition
+from clbench.errors import UserError
+from clbench.labels import text
+from clbench.protocol import Protocol
+from clbench.resolve import resolve
 
 if TYPE_CHECKING:
     from clbench.stream import Stream
@@ -12,8 +20,8 @@ if TYPE_CHECKING:
 class Method:
     """Derive from this in a file of its own; annotated fields are hyper-parameters.
 
-    What stands here as ClassVar is declared by plain assignment in the subclass, as a literal,
-    because it is also read without importing the file.
+    A subclass sets the ClassVars below by plain assignment of a literal, because they are also
+    read without importing the file.
     """
 
     title: ClassVar[str] = ""
@@ -23,24 +31,99 @@ class Method:
     paper: ClassVar[str] = ""
     """Authors, title, venue, year."""
     version: ClassVar[int] = 1
-    """Raised when the method gives other results than before: old records become stale."""
+    """Raise it when the method gives other results than before: old records become stale."""
     zero_forgetting: ClassVar[bool] = False
     """Whether no past prediction can change, by construction; tables then print BWT as `Zero`."""
+    upper_bound: ClassVar[bool] = False
+    """Whether the method sees the data of all tasks, so that others are measured against it."""
     protocol: ClassVar[dict[str, Any]] = {}
-    """What the method's paper demands of the training protocol, on every benchmark."""
+    """Values of the training protocol that the method's paper demands, on every benchmark."""
+    fixed: ClassVar[dict[str, str]] = {}
+    """Value in `protocol` that a user must not change -> why."""
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}
     """Benchmark -> hyper-parameters and protocol values chosen for it on validation data."""
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
     """Value of the field `preset` -> benchmark, or `*` for all -> values, like `tuned`."""
+    backbones: ClassVar[tuple[str, ...]] = ()
+    """The networks that the method can learn with; empty for any."""
+    lays_open: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Key in the diagnostics -> how a report shows it: `title`, `kind` (`number`, `layers`,
+    `without` or `spaces`), and if wanted `unit`, `names`, and `warning` for values `below`."""
+    replay_size: ClassVar[str] = ""
+    """The field that sets how many samples are kept for replay."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        note_definition(cls)
         dataclass(frozen=True, kw_only=True)(cls)
+        cls.__init__ = _remembering(cls.__init__)  # type: ignore[method-assign]
+        if "build" in vars(cls):
+            cls.build = _resolving(cls.build)  # type: ignore[method-assign]
+
+    def resolved(self, stream: "Stream") -> "tuple[Self, Stream]":
+        """This method and the stream with the values that the command line would give them.
+
+        What the caller gave to either stays as it is.
+        """
+        own = {key: getattr(stream.protocol, key) for key in stream.given}
+        given = vars(self)["_given"]
+        found = resolve(declared(type(self)), given, stream.name, stream.protocol, own)
+        return type(self)(**found.params), stream.under(found.protocol)
+
+    def refusal(self, stream: "Stream") -> str:
+        """Why this method cannot run on the stream: what it declares first, then `refuses`."""
+        facts = {key: getattr(self, key) for key in ("backbones", "fixed", "protocol")}
+        return declared_refusal(facts, stream.backbone, stream.protocol) or self.refuses(stream)
 
     def refuses(self, stream: "Stream") -> str:
-        """Why this method cannot run on the stream, in words; empty if it can."""
+        """A reason of the method's own not to run on the stream, in words; empty if there is none.
+
+        Networks and fixed values of the protocol are declared instead.
+        """
         return ""
 
     def build(self, stream: "Stream") -> "Strategy":
-        """An Avalanche strategy, ready to learn the stream's tasks in order."""
+        """An Avalanche strategy, ready to learn the stream's tasks in order.
+
+        A subclass gets its values and the stream's protocol resolved, as by `resolved`.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no build(self, stream)")
+
+
+def declared_refusal(facts: Mapping[str, Any], backbone: str, protocol: Protocol) -> str:
+    """Why a method cannot run, as far as it declares that; needs no import of the method.
+
+    `facts` are its `backbones`, `fixed` and `protocol`, like `Declaration.meta`.
+    """
+    backbones = facts.get("backbones", ())
+    if backbones and backbone not in backbones:
+        return f"it can learn with {' or '.join(backbones)}, but not with {backbone}."
+    for key, why in facts.get("fixed", {}).items():
+        value, needed = getattr(protocol, key), facts["protocol"][key]
+        if value != needed:
+            return f"{key}={text(value)} must stay at {text(needed)}: {why}."
+    return ""
+
+
+def _remembering(init: Callable[..., None]) -> Callable[..., None]:
+    """`__init__` that remembers which values the caller gave: no table overrides those."""
+
+    @functools.wraps(init)
+    def __init__(self: Method, **values: Any) -> None:
+        init(self, **values)
+        object.__setattr__(self, "_given", values)
+
+    return __init__
+
+
+def _resolving(build: Callable[..., Any]) -> Callable[..., Any]:
+    """`build` for the resolved method and stream; a UserError if the method refuses the stream."""
+
+    @functools.wraps(build)
+    def resolving(self: Method, stream: "Stream") -> Any:
+        method, own = self.resolved(stream)
+        if reason := method.refusal(own):
+            raise UserError(f"{type(self).__name__} cannot run on {stream.name}: {reason}")
+        return build(method, own)
+
+    return resolving

@@ -1,9 +1,9 @@
-"""What an accuracy matrix says about a method: pure functions of R, in the units of R (percent).
+"""Metrics of an accuracy matrix: pure functions of R, in the units of R (percent).
 
 R[k, i] is the test accuracy on task i after learning task k. Tasks count from 1 in the formulas
 and from 0 in the arrays. `None` and NaN both mean "not evaluated". No function changes its
-arguments. A metric whose inputs are not all there is NaN, never a mean over what happens to be
-there; metrics that compare tasks are NaN when T = 1, as there is nothing to compare.
+arguments. If an input is missing, the metric is NaN and not a mean over the rest. Metrics that
+compare tasks are NaN when T = 1, because there is nothing to compare.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Matrix: TypeAlias = Sequence[Vector] | NDArray[np.float64]
 
 
 def accuracy_matrix(R: Matrix) -> NDArray[np.float64]:
-    """R as a new float array with NaN for what was not evaluated; ValueError unless it is T x T."""
+    """R as a new float array, NaN where nothing was evaluated; ValueError unless it is T x T."""
     matrix = np.array(R, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"R must be a square matrix of T x T accuracies, got shape {matrix.shape}")
@@ -62,7 +62,7 @@ def forgetting(R: Matrix) -> float:
 
 
 def fwt(R: Matrix, R0: Vector) -> float:
-    """Forward transfer (Lopez-Paz and Ranzato, 2017): what earlier tasks give to an unseen one.
+    """Forward transfer (Lopez-Paz and Ranzato, 2017): how much earlier tasks help an unseen one.
 
     FWT = 1/(T-1) * sum_{i=2..T} (R[i-1, i] - R0[i])
 
@@ -81,7 +81,7 @@ def intransigence(R: Matrix, reference: Vector) -> NDArray[np.float64]:
     I_k = a*_k - R[k, k]
 
     a*_k, the reference, is the accuracy on task k of a model trained jointly on tasks 1..k.
-    Negative where learning the tasks one after the other did better than learning them at once.
+    Negative where learning the tasks one by one did better than learning them jointly.
     """
     matrix = accuracy_matrix(R)
     return _vector(reference, len(matrix), "reference") - matrix.diagonal()
@@ -93,9 +93,9 @@ def mean_intransigence(R: Matrix, reference: Vector) -> float:
 
 
 def kept_everything(R: Matrix) -> bool:
-    """Whether every task ends exactly where learning it left it: R[T, i] = R[i, i] for all i < T.
+    """Whether no accuracy changed after its task was learned: R[T, i] = R[i, i] for all i < T.
 
-    Stricter than BWT = 0, which gains and losses that cancel can also reach.
+    This is stricter than BWT = 0, where gains and losses may cancel.
     """
     matrix = accuracy_matrix(R)
     return bool((matrix[-1] == matrix.diagonal())[:-1].all())

@@ -8,6 +8,7 @@ each `name = "package.module:Class"`.
 import fnmatch
 import importlib
 import importlib.util
+import pickle
 import re
 import sys
 from functools import cache
@@ -16,8 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clbench.declare import Declaration, read_declaration
+from clbench.declare import Declaration
 from clbench.errors import UserError, unknown
+from clbench.reading import read_declaration
 
 FAMILIES = {
     "regularization": "protects important weights by a penalty",
@@ -44,14 +46,19 @@ def declarations(kind: str) -> dict[str, Declaration]:
     return dict(sorted(found.items()))
 
 
-def _add(found: dict[str, Declaration], new: Declaration) -> None:
-    old = found.get(new.name)
+def _add(known: dict[str, Declaration], new: Declaration) -> None:
+    refuse_taken(known, new)
+    known[new.name] = new
+
+
+def refuse_taken(known: dict[str, Declaration], new: Declaration) -> None:
+    """A UserError if another method or benchmark has the name."""
+    old = known.get(new.name)
     if old is not None and old.path.resolve() != new.path.resolve():
         raise UserError(
             f"Two {new.kind}s are named {new.name!r}: {old.path} and {new.path}. "
-            f'Rename one (the file, or `name = "..."` in its class).'
+            'Rename one, for example by `name = "..."` in its class.'
         )
-    found[new.name] = new
 
 
 def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
@@ -75,8 +82,8 @@ def split_list(text: str) -> list[str]:
 
 
 def refuse_files(text: str, where: str, instead: str) -> None:
-    """A UserError if a list like `select` takes names a file: who names a file runs it, and a
-    study or configuration may be a stranger's."""
+    """A UserError if a list for `select` names a file: naming a file executes it, and a study or
+    configuration may come from a stranger."""
     for item in split_list(text):
         if _is_path(name := item.partition("[")[0].strip()):
             raise UserError(
@@ -91,8 +98,8 @@ def _is_path(name: str) -> bool:
 def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
     """The declarations that `text` names, each with the values given in brackets.
 
-    Items: a name, a glob (`'*gem*'`), a group (`@memory`, `@all`), a path (`./mine.py`), each with
-    parameters behind it if wanted (`ewc[strength=500]`). Order is kept, repeats are dropped.
+    An item is a name, a glob (`'*gem*'`), a group (`@memory`, `@all`) or a path (`./mine.py`), and
+    may end in parameters (`ewc[strength=500]`). Order is kept, repeats are dropped.
     """
     known = dict(declarations(kind))
     chosen: list[tuple[Declaration, dict[str, Any]]] = []
@@ -106,13 +113,15 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
             key, equals, value = pair.partition("=")
             if not equals:
                 raise UserError(f"--{kind}s: {item!r}: {pair!r} is not of the form key=value.")
+            if key.strip() in given:
+                raise UserError(f"--{kind}s: {item!r} sets {key.strip()} twice.")
             given[key.strip()] = value.strip()
         for declaration in _named(kind, name, known):
             entry = (declaration, declaration.values(given))
             if entry not in chosen:
                 chosen.append(entry)
     if not chosen:
-        raise UserError(f"--{kind}s names nothing. `clbench ls {kind}s` lists what there is.")
+        raise UserError(f"--{kind}s names nothing. `clbench ls {kind}s` lists all.")
     return chosen
 
 
@@ -151,8 +160,16 @@ def _module_of_file(path: Path) -> ModuleType:
     return module
 
 
+@cache
+def _unpickled(payload: bytes) -> type[Any]:
+    cls: type[Any] = pickle.loads(payload)
+    return cls
+
+
 def import_class(declaration: Declaration) -> type[Any]:
     """Import the class of a declaration. A file that fails to import is a UserError."""
+    if declaration.payload:
+        return _unpickled(declaration.payload)
     try:
         if declaration.module:
             module = importlib.import_module(declaration.module)

@@ -137,7 +137,7 @@ def _stream_or_reason(cell: Cell, place: Place) -> Stream | str:
 
 def refusal(cell: Cell, stream: Stream) -> str:
     """Why the cell's method cannot run on the stream; empty if it can."""
-    reason = import_class(cell.method)(**cell.spec.method_params).refuses(stream)
+    reason = import_class(cell.method)(**cell.spec.method_params).refusal(stream)
     return f"{cell.labels['method']} cannot run on {stream.name}: {reason}" if reason else ""
 
 

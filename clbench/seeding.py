@@ -1,4 +1,4 @@
-"""Random draws that depend on the seed and a name, and on nothing else."""
+"""Random draws that depend only on the seed and a name."""
 
 import hashlib
 import random
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed from the run's seed and what the draws are for."""
+    """A 63-bit seed from the run's seed and names that say what it is for."""
     text = "/".join(map(str, (seed, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *names: str | int) -> "torch.Generator":
-    """A CPU generator of its own, seeded by `derive`."""
+    """A separate CPU generator, seeded by `derive`."""
     import torch
 
     return torch.Generator().manual_seed(derive(seed, *names))
 
 
 def seed_everything(seed: int, *names: str | int) -> None:
-    """Seed the global generators (weights, dropout, a plugin's draws) for one stretch of a run.
+    """Seed the global generators, which weights, dropout and plugins draw from.
 
-    Done at the start of every task, so a run resumed after task k draws what it would have drawn.
+    The runner does this at the start of every task, so a resumed run draws the same numbers.
     """
     import numpy as np
     import torch

@@ -1,4 +1,4 @@
-"""RunSpec: all that determines a run, its canonical form and its id.
+"""RunSpec: everything that determines a run, its canonical form and its id.
 
 Two runs with equal specs give the same accuracy matrix, bit for bit, on the same machine. So
 `threads` and `device` belong to a spec: the order of a floating-point sum depends on them.
@@ -7,59 +7,15 @@ Two runs with equal specs give the same accuracy matrix, bit for bit, on the sam
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from clbench.declare import (
-    Declaration,
-    Field,
-    Fraction,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    fields_of,
-)
-from clbench.errors import UserError
+from clbench.declare import Declaration
 from clbench.labels import label, protocol_label
+from clbench.protocol import Protocol
 from clbench.record import Differs, Spec
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How every method is trained on a benchmark, unless the method's paper demands otherwise."""
-
-    lr: PositiveFloat = 0.05
-    """learning rate of SGD at the start of every task"""
-    momentum: Fraction = 0.0
-    """momentum of SGD"""
-    weight_decay: NonNegativeFloat = 0.0
-    """weight decay of SGD"""
-    batch_size: PositiveInt = 64
-    """samples in a batch"""
-    epochs: PositiveInt = 200
-    """cap on the epochs of a task"""
-    patience: PositiveInt = 5
-    """epochs without a better validation loss before the learning rate drops"""
-    lr_factor: PositiveFloat = 3.0
-    """what the learning rate is divided by at a drop"""
-    lr_min: NonNegativeFloat = 1e-4
-    """training of a task stops when the learning rate falls below this"""
-    valid: Fraction = 0.15
-    """share of a task's training data held out for validation"""
-    autocast: bool = False
-    """the network computes in bfloat16 where torch holds that to be safe; passes that a method
-    makes beside the training step, like those of a distillation or a replay, do not"""
-    compile: bool = False
-    """the network goes through torch.compile"""
-    torch_dropout: bool = False
-    """masks of dropout are torch's own, which a CPU draws slowly"""
-
-
-PROTOCOL_FIELDS: dict[str, Field] = fields_of(Path(__file__), "Protocol")
-PROTOCOL_DEFAULTS: dict[str, Any] = asdict(Protocol())
 
 
 @dataclass(frozen=True)
@@ -80,7 +36,7 @@ class RunSpec:
         return {
             "benchmark": {"name": self.benchmark, "params": dict(self.benchmark_params)},
             "method": {"name": self.method, "params": dict(self.method_params)},
-            # what is off is left out: an option that comes later changes no id of before
+            # options that are off are left out, so a new option changes no old id
             "protocol": {k: v for k, v in vars(self.protocol).items() if v is not False},
             "seed": self.seed,
             "threads": self.threads,
@@ -96,21 +52,22 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Cell:
-    """A spec together with the declarations that it came from and the labels a user reads."""
+    """A spec with its declarations and the labels that a user reads."""
 
     spec: RunSpec
     method: Declaration
     benchmark: Declaration
     differs: Differs
-    """What is not as usual: labels are made of it."""
+    """The values that are not the defaults: labels are made of them."""
 
     @functools.cached_property
     def labels(self) -> dict[str, str]:
         """The names that a user reads."""
+        spec, differs = self.spec, self.differs
         return {
-            "benchmark": label(self.spec.benchmark, self.differs.benchmark),
-            "method": label(self.spec.method, self.differs.method),
-            "protocol": protocol_label(self.differs.protocol, self.spec.threads, self.spec.device),
+            "benchmark": label(spec.benchmark, differs.benchmark),
+            "method": label(spec.method, differs.method),
+            "protocol": protocol_label(differs.protocol, spec.threads, spec.device),
         }
 
     @property
@@ -120,73 +77,15 @@ class Cell:
     def versioned(self) -> Spec:
         """The spec with the versions of the method and the benchmark, as records carry it.
 
-        A user's file promises no version, so its content stands in for one.
+        A user's code promises no version, so its hash is added.
         """
         spec = self.spec.canonical()
         for kind, declaration in (("method", self.method), ("benchmark", self.benchmark)):
             spec[kind]["version"] = declaration.version
-            if not declaration.module:
-                content = declaration.path.read_bytes()
-                spec[kind]["source"] = hashlib.sha256(content).hexdigest()
+            if digest := declaration.digest:
+                spec[kind]["source"] = digest
         return msgspec.convert(spec, Spec)
 
     def __str__(self) -> str:
         extra = f" ({self.labels['protocol']})" if self.labels["protocol"] else ""
         return f"{self.labels['benchmark']} {self.labels['method']} seed {self.spec.seed}{extra}"
-
-
-def make_cell(
-    method: Declaration,
-    method_given: dict[str, Any],
-    benchmark: Declaration,
-    benchmark_given: dict[str, Any],
-    seed: int,
-    overrides: dict[str, Any],
-    threads: int = 1,
-    device: str = "cpu",
-) -> Cell:
-    """Resolve defaults, tuned values and the user's values into one spec.
-
-    Parameters of a method: its defaults, then what its file tunes for the benchmark (`tuned`) and
-    for the chosen preset (`presets`), then the user's. The protocol: the benchmark's, then the
-    method's own demands, which may stand in the same tables, then the user's flags.
-    """
-    bench_params = benchmark.defaults | benchmark_given
-    preset = method_given.get("preset", method.defaults.get("preset"))
-    by_preset = method.meta.get("presets", {}).get(preset, {})
-    tuned = {
-        **method.meta.get("tuned", {}).get(benchmark.name, {}),
-        **by_preset.get("*", {}),
-        **by_preset.get(benchmark.name, {}),
-    }
-    demands = dict(method.meta.get("protocol", {})) | {
-        key: tuned.pop(key) for key in list(tuned) if key in PROTOCOL_FIELDS
-    }
-    for key, value in tuned.items():
-        if key not in method.fields:
-            raise UserError(
-                f"{method.path}: a value for {benchmark.name} is of an unknown {key!r}."
-            )
-        tuned[key] = method.fields[key].check(value, str(method.path))
-    default_params = method.defaults | tuned
-    params = default_params | method_given
-    protocol = _protocol(_protocol(Protocol(), benchmark.meta.get("protocol", {})), demands)
-    final = _protocol(protocol, overrides)
-    spec = RunSpec(benchmark.name, method.name, seed, bench_params, params, final, threads, device)
-    differs = Differs(
-        benchmark=_changed(bench_params, benchmark.defaults),
-        method=_changed(params, default_params),
-        protocol=_changed(asdict(final), asdict(protocol)),
-    )
-    return Cell(spec, method, benchmark, differs)
-
-
-def _protocol(base: Protocol, changes: dict[str, Any]) -> Protocol:
-    known = {f.name for f in fields(Protocol)}
-    if strange := set(changes) - known:
-        raise UserError(f"The protocol has no {', '.join(sorted(strange))}.")
-    return replace(base, **{k: PROTOCOL_FIELDS[k].check(v, "protocol") for k, v in changes.items()})
-
-
-def _changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value != usual[key]}

@@ -1,12 +1,13 @@
-"""A benchmark's tensors as a stream of tasks with train, valid and test, and as an Avalanche one.
+"""A benchmark's tensors as a stream of tasks with train, valid and test data, also for Avalanche.
 
-Images stay uint8 and are shared between the splits that point into them; a split knows how to make
-network inputs of its rows. The split into train and valid depends on the seed alone.
+Images stay uint8 and are shared between the splits that index them; a split makes network inputs
+from its rows. The split into train and valid depends on the seed alone.
 """
 
+import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +19,8 @@ from torch import Tensor
 
 from clbench.data import DataSet, Images
 from clbench.errors import UserError
+from clbench.protocol import PROTOCOL_FIELDS, Protocol
 from clbench.seeding import generator
-from clbench.spec import Protocol
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Source:
     train: Images
     test: Images
     classes: tuple[int, ...]
-    """The labels of the data set that this task holds, in the order of its labels 0..C-1."""
+    """The data set's labels of this task, in the order of the task's own labels 0..C-1."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
     title: str = ""
     view: Callable[[Tensor], Tensor] | None = None
-    """Applied to a uint8 batch (B, C, H, W) before scaling: a permutation, a padding."""
+    """Applied to a uint8 batch (B, C, H, W) before scaling, for example a permutation."""
 
 
 def class_tasks(
@@ -64,7 +65,7 @@ class Split:
     """Some rows of an image tensor with their labels inside the task."""
 
     images: Tensor  # (N, C, H, W) uint8, shared
-    rows: Tensor  # (n,) int64, which of them
+    rows: Tensor  # (n,) int64, rows of `images`
     labels: Tensor  # (n,) int64, 0..C-1 inside the task
     task: int
     mean: tuple[float, ...]
@@ -77,7 +78,7 @@ class Split:
     def inputs(self, which: Tensor | slice | None = None) -> Tensor:
         """Network inputs, (n, C, H, W) float32: scaled to [0, 1], then by mean and std."""
         rows = self.rows if which is None else self.rows[which]
-        raw = self.images.index_select(0, rows)  # many times as fast as images[rows]
+        raw = self.images.index_select(0, rows)  # much faster than images[rows]
         if self.view is not None:
             raw = self.view(raw)
         mean = torch.tensor(self.mean).view(1, -1, 1, 1)
@@ -86,7 +87,7 @@ class Split:
 
 
 class _Items(torch.utils.data.Dataset[Any]):
-    """A split as a map-style data set, for whatever fetches items one by one."""
+    """A split as a map-style data set, for code that fetches items one by one."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -111,7 +112,11 @@ class Task:
 
 
 class Stream:
-    """The tasks of one benchmark for one seed, with the protocol they are learned under."""
+    """The tasks of one benchmark for one seed, and the protocol of their training.
+
+    `given` names the protocol values that the caller chose; by default all. A method that is built
+    on the stream may change only the others.
+    """
 
     def __init__(
         self,
@@ -122,12 +127,15 @@ class Stream:
         protocol: Protocol,
         seed: int,
         device: str = "cpu",
+        given: Iterable[str] = PROTOCOL_FIELDS,
     ) -> None:
         self.name = name
         self.backbone = backbone
         self.protocol = protocol
         self.seed = seed
         self.device = device
+        self.given = frozenset(given)
+        self._sources = sources
         self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
         self.classes = [len(task.classes) for task in self.tasks]
         """Classes of each task."""
@@ -135,6 +143,15 @@ class Stream:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    def under(self, protocol: Protocol) -> "Stream":
+        """The same stream under another protocol; another `valid` splits the tasks anew."""
+        changed = copy.copy(self)
+        changed.protocol = protocol
+        if protocol.valid != self.protocol.valid:
+            changed.tasks = [changed._task(k, source) for k, source in enumerate(self._sources)]
+            vars(changed).pop("avalanche", None)
+        return changed
 
     @property
     def eval_batch(self) -> int:
@@ -154,7 +171,7 @@ class Stream:
         if empty := [part for part, size in sizes.items() if size == 0]:
             raise UserError(
                 f"{self.name}: task {k + 1} has {len(rows)} images to learn from and {len(test)} "
-                f"to test on; with --valid {self.protocol.valid:g} none is left for "
+                f"to test on; with valid={self.protocol.valid:g} none is left for "
                 f"{' and '.join(empty)}."
             )
 
@@ -177,8 +194,8 @@ class Stream:
     def avalanche(self) -> Any:
         """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`.
 
-        Stock strategies and metrics run on it. Each dataset carries its `split`, from which
-        clbench's own loader takes whole batches.
+        Avalanche's own strategies and metrics run on it. Each dataset carries its `split`, from
+        which clbench's loader takes whole batches.
         """
         streams = {
             part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
@@ -189,7 +206,7 @@ class Stream:
 
 def _tensors(data: Images) -> tuple[Tensor, Tensor]:
     with warnings.catch_warnings():
-        # they are read-only on purpose, and nothing here writes to them
+        # the arrays are read-only on purpose; nothing here writes to them
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(data.images), torch.from_numpy(data.labels)
 

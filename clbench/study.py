@@ -16,10 +16,11 @@ from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid
+from clbench.protocol import PROTOCOL_FIELDS
 from clbench.registry import refuse_files
 from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS
-from clbench.spec import PROTOCOL_FIELDS, Cell
+from clbench.spec import Cell
 
 BUDGETS = ("paper", "small")
 COUNTS = ("seeds", "tasks")

@@ -165,6 +165,8 @@ class HAT(Method):
     family = "structure"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
+    fixed = {"weight_decay": "it would shrink the weights that past tasks have claimed"}
+    backbones = ("mlp", "alexnet")  # batch norm and shortcuts have no gates
 
     strength: NonNegativeFloat = 0.75
     """lambda: weight of the regulariser on units that a task opens"""
@@ -196,16 +198,6 @@ class HAT(Method):
         return Strategy(model=model, stream=stream, plugins=[HATPlugin(self.strength)])
 
     def refuses(self, stream: Stream) -> str:
-        if stream.backbone not in ("mlp", "alexnet"):
-            return (
-                f"HAT gates a chain of layers, an MLP or the AlexNet; batch norm and the shortcuts "
-                f"of {stream.backbone} have no gates."
-            )
         if 1.0 in (self.input_dropout, self.dropout):
             return "a dropout of 1 leaves nothing to learn from."
-        if stream.protocol.weight_decay > 0:
-            return (
-                f"weight decay ({stream.protocol.weight_decay:g}) would shrink the weights that "
-                "past tasks have claimed: leave it at 0."
-            )
         return ""

@@ -103,6 +103,8 @@ class PackNet(Method):
     paper = "Mallya and Lazebnik, PackNet: Adding Multiple Tasks to a Single Network, CVPR 2018"
     zero_forgetting = True
     protocol = {"weight_decay": 0.0}
+    fixed = {"weight_decay": "it would shrink the weights of past tasks"}
+    backbones = ("mlp", "alexnet")  # the weights of batch norm cannot be divided among tasks
 
     keep: Fraction | None = None
     """share of the free weights that a task keeps; none gives all tasks equally many"""
@@ -115,20 +117,10 @@ class PackNet(Method):
         )
 
     def refuses(self, stream: Stream) -> str:
-        if stream.backbone not in ("mlp", "alexnet"):
-            return (
-                f"PackNet prunes linear layers and convolutions, of an MLP or the AlexNet; the "
-                f"batch norm of {stream.backbone} has no weights to share out."
-            )
-        if stream.protocol.weight_decay > 0:
-            return (
-                f"weight decay ({stream.protocol.weight_decay:g}) would shrink the weights of past "
-                "tasks: leave it at 0."
-            )
         if self.keep in (0.0, 1.0):
             return (
-                f"keep={self.keep:g} leaves a task, or those after it, no weights: it is the share "
-                "of the free weights that a task keeps."
+                f"keep={self.keep:g} leaves no weights for a task, or for later ones: it is the "
+                "share of the free weights that a task keeps."
             )
         if len(stream) > 254:
             return "the owner of a weight is kept in a byte: at most 254 tasks."

@@ -31,6 +31,7 @@ class PNN(Method):
     family = "structure"
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     zero_forgetting = True
+    backbones = ("mlp", "alexnet")  # the paper has no laterals for batch norm and shortcuts
 
     width: PositiveFloat | None = None
     """units of a column's layers as a share of the ordinary network's; none: see above"""
@@ -41,11 +42,3 @@ class PNN(Method):
             trunk = backbone(stream.backbone, stream.input_shape)
         model = PNNNet(trunk, stream.classes, self.width or usual)
         return Strategy(model=model, stream=stream)
-
-    def refuses(self, stream: Stream) -> str:
-        if stream.backbone not in ("mlp", "alexnet"):
-            return (
-                f"PNN's columns are chains of layers, MLPs or AlexNets; there are none of "
-                f"{stream.backbone}, whose batch norm and shortcuts the paper has no laterals for."
-            )
-        return ""

@@ -37,7 +37,7 @@ from clbench.networks import backbone
 from clbench.networks.bayes import BayesNet
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.bayes import BayesPlugin, refusal
+from clbench.training.bayes import BayesPlugin
 
 
 def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
@@ -109,6 +109,8 @@ class UCB(Method):
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
+    fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}
+    backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1
     """draws of the weights in a training step; a convolution makes one for all"""
@@ -134,6 +136,3 @@ class UCB(Method):
         model = BayesNet(trunk, stream.classes, rho=self.rho, mu_std=self.mu_std)
         plugin = UCBPlugin(self.samples, self.pi, self.sigma1, self.sigma2)
         return Strategy(model=model, stream=stream, plugins=[plugin])
-
-    def refuses(self, stream: Stream) -> str:
-        return refusal("UCB", stream)

@@ -36,7 +36,7 @@ from clbench.networks.bayes import BayesNet, Gaussian, kl_slopes
 from clbench.seeding import derive
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.bayes import BayesPlugin, refusal
+from clbench.training.bayes import BayesPlugin
 
 
 class VCLPlugin(BayesPlugin):
@@ -87,6 +87,8 @@ class VCL(Method):
     family = "regularization"
     paper = "Nguyen et al., Variational Continual Learning, ICLR 2018"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
+    fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}
+    backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1
     """draws of the weights in a training step; a convolution makes one for all"""
@@ -124,6 +126,3 @@ class VCL(Method):
             test_samples=self.test_samples,
             seed=derive(stream.seed, "weights in tests"),
         )
-
-    def refuses(self, stream: Stream) -> str:
-        return refusal("VCL", stream)

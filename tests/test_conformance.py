@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clbench import conformance
-from clbench.declare import read_declaration
+from clbench.reading import read_declaration
 from clbench.registry import declarations, import_class
 
 
@@ -161,7 +161,7 @@ FAULTS = {
         "",
         "family = 'magic'",
         conformance.declares,
-        "family 'magic' is none of regularization, structure, memory, reference",
+        "family 'magic' must be one of regularization, structure, memory, reference",
     ),
     "crashing": (
         "def after_update(self, strategy, **kwargs): raise RuntimeError('oh')",

@@ -1,12 +1,15 @@
 """What is read of a method's file without importing it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clbench.declare import read_declaration
+from clbench.declare import declared
 from clbench.errors import UserError
+from clbench.reading import read_declaration
+from clbench.registry import import_class
 
 HEAD = "from clbench import *\n\n\nclass Mine(Method):\n"
 BODY = '''"""What it does.
@@ -188,3 +191,57 @@ def test_a_default_changed_without_its_type_is_refused(method_file: Callable[...
     path = method_file("child", "class _A(Method): x: int = 1\nclass B(_A): x = 2\n")
     with pytest.raises(UserError, match="x is a parameter"):
         read_declaration(path, "method")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("backbones = ['mlp']", "backbones must be a plain tuple"),
+        ("backbones = (1,)", "backbones must be names"),
+        ("replay_size = 3", "replay_size must be a plain str"),
+        ("upper_bound = 1", "upper_bound must be a plain bool"),
+        ("fixed = {'momentum': 'why'}", "'momentum' must have its value in `protocol`"),
+        ("lays_open = {'a': 1}", "lays_open['a'] must be a dict"),
+        ("lays_open = {'a': {'title': 'A'}}", "lays_open['a'] lacks kind"),
+        ("lays_open = {'a': {'title': 'A', 'kind': 'pie'}}", "kind='pie' must be one of number"),
+        (
+            "lays_open = {'a': {'title': 'A', 'kind': 'number', 'below': '1'}}",
+            "below='1' must be a float",
+        ),
+        ("lays_open = {'a': {'titel': 'A', 'kind': 'number'}}", "has the key 'titel'"),
+    ],
+)
+def test_a_wrong_fact_says_where_and_what(
+    mine: Callable[[str], Path], body: str, words: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        read_declaration(mine(body), "method")
+    assert words in str(error.value)
+    assert "mine.py" in str(error.value)
+
+
+def test_facts_of_every_kind_are_read(mine: Callable[[str], Path]) -> None:
+    facts = {
+        "backbones": ("mlp",),
+        "protocol": {"momentum": 0.0},
+        "fixed": {"momentum": "why"},
+        "upper_bound": True,
+        "replay_size": "a",
+        "lays_open": {
+            "used": {"title": "Used", "kind": "layers", "unit": "%", "below": 1, "warning": "!",
+                     "names": ["a"]}
+        },
+    }  # fmt: skip
+    body = "\n    ".join(f"{key} = {value!r}" for key, value in facts.items())
+    assert read_declaration(mine(body), "method").meta == facts
+
+
+def test_every_type_is_read_from_the_file_as_from_the_live_class(
+    mine: Callable[[str], Path],
+) -> None:
+    head = "from typing import Literal\nimport clbench\nfrom clbench import Fraction\n"
+    path = mine(BODY)
+    path.write_text(head + path.read_text())
+    read = read_declaration(path, "method")
+    live = declared(import_class(read))
+    assert live.fields == {name: replace(f, doc="") for name, f in read.fields.items()}

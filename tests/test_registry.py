@@ -56,6 +56,7 @@ def test_groups() -> None:
         ("ewc[strength=-1]", "ewc: strength=-1.0 is not a number of at least 0"),
         ("ewc[strength]", "'strength' is not of the form key=value"),
         ("ewc[strength=1", "cannot read"),
+        ("ewc[strength=1,strength=2]", "strength twice"),
         ("ewc]x[", "cannot read"),
         ("", "--methods names nothing"),
         ("./nowhere.py", "There is no file nowhere.py"),

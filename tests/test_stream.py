@@ -15,8 +15,8 @@ from avalanche.training.supervised import Naive
 from clbench.data import Images, load
 from clbench.errors import UserError
 from clbench.loader import TensorLoader, batches
+from clbench.protocol import Protocol
 from clbench.runner import make_stream as stream_of
-from clbench.spec import Protocol
 from clbench.stream import Source, Stream
 
 

@@ -1,4 +1,4 @@
-"""`clbench check`: does a method keep the contract?"""
+"""`clbench check`: runs the conformance checks on a method."""
 
 import sys
 
@@ -16,12 +16,10 @@ Examples:
 )
 @click.argument("method", metavar="FILE|METHOD")
 def command(method: str) -> None:
-    """Run the conformance checks on a method and say in words what it violates."""
+    """Run the conformance checks on a method and name what it violates."""
     (declaration, given), *more = select("method", method)
     if given or more:
-        raise click.UsageError(
-            "check takes one method, without parameters: it checks the defaults."
-        )
+        raise click.UsageError("check takes one method without parameters; it checks the defaults.")
     from clbench.conformance import check
 
     violations = 0

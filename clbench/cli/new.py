@@ -8,7 +8,7 @@ import click
 from clbench.errors import UserError
 from clbench.registry import declarations
 
-TEMPLATE = '''"""{title}: say what it does, name its paper, list where it differs from it."""
+TEMPLATE = '''"""{title}: what it does, its paper, and how it differs from the paper."""
 
 from avalanche.training.plugins import SupervisedPlugin
 
@@ -31,7 +31,7 @@ class {cls}Plugin(SupervisedPlugin):  # the algorithm: any hooks of Avalanche's 
     def memory(self):  # what it keeps besides the network
         return Memory(auxiliary=of_tensors(self.anchor.values()))
 
-    def state_dict(self):  # what must survive a kill between tasks: tensors, plain values
+    def state_dict(self):  # what a resumed run needs: tensors and plain values
         return self.anchor
 
     def load_state_dict(self, state):
@@ -62,20 +62,20 @@ Examples:
 @click.argument("what", type=click.Choice(["method"]))
 @click.argument("name")
 def command(what: str, name: str) -> None:
-    """Write NAME.py here: a method of your own that runs as it is."""
+    """Write NAME.py in this folder: a method of your own that already runs."""
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         raise UserError(f"{name!r} cannot be a method's name: use small letters, digits and '-'.")
     words = re.split("[-_]", name)
     cls = "".join(w.title() for w in words)
     if "-".join(words) in declarations("method") or cls in ("Memory", "Method", "Strategy"):
-        raise UserError(f"The name {name!r} is taken: take another.")
+        raise UserError(f"The name {name!r} is taken: choose another.")
     path = Path("_".join(words) + ".py")
     text = TEMPLATE.format(name="-".join(words), title=" ".join(words).title(), cls=cls)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UserError(f"{path} exists and is left alone: take another name.") from None
+        raise UserError(f"{path} exists and was not changed: choose another name.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from None
     click.echo(

@@ -13,8 +13,9 @@ from clbench import data
 from clbench.cli.options import Training, parse_seeds, training_options
 from clbench.errors import UserError, unknown
 from clbench.grid import make_grid, state_of, to_run
+from clbench.protocol import PROTOCOL_FIELDS
 from clbench.registry import refuse_files
-from clbench.spec import PROTOCOL_FIELDS, Cell
+from clbench.spec import Cell
 from clbench.store import Place, Store
 
 DEFAULT_METHODS = "finetune,ewc,agem,er-res,joint"

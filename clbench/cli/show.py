@@ -10,11 +10,12 @@ import msgspec
 
 from clbench.cli.options import json_option, out_option
 from clbench.data.catalog import READERS
-from clbench.declare import Declaration, read_declaration
+from clbench.declare import Declaration
 from clbench.errors import UserError, did_you_mean
+from clbench.protocol import PROTOCOL_DEFAULTS
+from clbench.reading import read_declaration
 from clbench.record import Record, Shown
 from clbench.registry import declarations
-from clbench.spec import PROTOCOL_DEFAULTS
 from clbench.store import Store
 from clbench.width import fitted_table, terminal_width, wrap
 
@@ -61,7 +62,7 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     facts: dict[str, Any] = {"name": d.name, "title": d.title, "kind": d.kind}
     facts |= {
         key: d.meta[key]
-        for key in ("family", "paper", "zero_forgetting", "datasets", "backbone")
+        for key in ("family", "paper", "zero_forgetting", "backbones", "datasets", "backbone")
         if key in d.meta
     }
     facts |= {"version": d.version, "file": str(d.path)}
@@ -89,6 +90,8 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     if protocol:
         whose = "Protocol" if d.kind == "benchmark" else "Protocol values that it demands"
         click.echo("\n" + wrap(f"{whose}: {_pairs(protocol)}", width, "  "))
+    for key, why in d.meta.get("fixed", {}).items():
+        click.echo(wrap(f"{key} must stay as it is: {why}", width, "  "))
     for benchmark, values in tuned.items():
         click.echo(wrap(f"Tuned for {benchmark}: {_pairs(values)}", width, "  "))
 

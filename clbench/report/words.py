@@ -4,11 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.report.cells import Cell
 from clbench.report.columns import Column
 from clbench.report.diagnosis import IDLE, idle_words
 from clbench.report.runs import Run
-from clbench.spec import PROTOCOL_DEFAULTS
 
 
 def caption(cells: list[Cell], normal: Run, row: str = "A row", zero: bool = True) -> list[str]:

@@ -6,7 +6,6 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from clbench.networks.bayes import add_gradient
-from clbench.stream import Stream
 
 
 class BayesPlugin(SupervisedPlugin):
@@ -41,18 +40,3 @@ class BayesPlugin(SupervisedPlugin):
 
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         add_gradient(strategy.model, self.k, self.slopes, 1 / self.n)
-
-
-def refusal(method: str, stream: Stream) -> str:
-    """Why a network of Gaussian weights cannot learn the stream; empty if it can."""
-    if stream.backbone not in ("mlp", "alexnet"):
-        return (
-            f"{method} learns Gaussian weights of linear layers and convolutions, in an MLP or the "
-            f"AlexNet; the batch norm of {stream.backbone} has none."
-        )
-    if stream.protocol.weight_decay > 0:
-        return (
-            f"weight decay ({stream.protocol.weight_decay:g}) would pull every rho to 0, which "
-            "is a sigma of 0.69; the prior takes its place: leave it at 0."
-        )
-    return ""

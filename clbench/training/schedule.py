@@ -8,7 +8,7 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from clbench.spec import Protocol
+from clbench.protocol import Protocol
 
 
 class PlateauSchedule(SupervisedPlugin):

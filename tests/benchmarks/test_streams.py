@@ -9,8 +9,8 @@ import torch
 
 from clbench import UserError, data
 from clbench.data import DataSet, Images
+from clbench.protocol import Protocol
 from clbench.registry import declarations, import_class
-from clbench.spec import Protocol
 from clbench.stream import Stream
 
 # images of each digit in MNIST

@@ -88,12 +88,12 @@ COMMANDS = {
     "show abc123": "No run in results with an id that starts with 'abc123'",
     "show ./nothing.py": "found none",
     "check ewcc": "Did you mean 'ewc'",
-    "check 'ewc[strength=1]'": "check takes one method, without parameters",
-    "check @all": "check takes one method, without parameters",
+    "check 'ewc[strength=1]'": "check takes one method without parameters",
+    "check @all": "check takes one method without parameters",
     "new method Bad!": "cannot be a method's name",
     "new method ewc": "The name 'ewc' is taken",
     "new method strategy": "The name 'strategy' is taken",
-    "new method nothing": "nothing.py exists and is left alone",
+    "new method nothing": "nothing.py exists",
 }
 
 

@@ -248,7 +248,7 @@ def test_what_a_method_refuses_is_said_before_anything_is_trained(here, clbench)
     assert result.code == 2
     assert "2 of 3 runs have no result" in result.err
     for method in ("hat", "packnet"):
-        said = result.err.index(f"{method} cannot run on split-mnist-5k: weight decay (0.01)")
+        said = result.err.index(f"{method} cannot run on split-mnist-5k: weight_decay=0.01")
         assert said < result.err.index("finetune seed 0")
 
 

@@ -222,11 +222,11 @@ def test_embeddings_learn_by_plain_sgd_whatever_the_protocol(
 
 
 def test_it_refuses_what_it_cannot_gate_or_protect(make_stream: Callable[..., Stream]) -> None:
-    assert HAT().refuses(make_stream()) == ""
+    assert HAT().refusal(make_stream()) == ""
     stream: Any = SimpleNamespace(backbone="resnet18", protocol=make_stream().protocol)
-    assert "resnet18" in HAT().refuses(stream)
-    assert "weight decay (0.01)" in HAT().refuses(make_stream(weight_decay=0.01))
-    assert "dropout" in HAT(dropout=1.0).refuses(make_stream())
+    assert "resnet18" in HAT().refusal(stream)
+    assert "weight_decay=0.01" in HAT().refusal(make_stream(weight_decay=0.01))
+    assert "dropout" in HAT(dropout=1.0).refusal(make_stream())
     with pytest.raises(TypeError, match="BatchNorm2d"):
         HATNet(ResNet18((3, 32, 32)), [2])
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from clbench.data import Images
+from clbench.protocol import Protocol
 from clbench.registry import declarations, import_class
 from clbench.seeding import seed_everything
-from clbench.spec import Protocol
 from clbench.stream import Source, Stream
 
 SMALL = {  # few steps and samples, where there are more by default

@@ -98,9 +98,9 @@ def test_the_curve_counts_both_phases(make_stream: Callable[..., Stream]) -> Non
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"weight_decay": 0.1}, "weight decay"), ({"tasks": 255}, "at most 254 tasks")],
+    [({"weight_decay": 0.1}, "weight_decay=0.1"), ({"tasks": 255}, "at most 254 tasks")],
 )
 def test_what_it_cannot_learn_is_refused(
     make_stream: Callable[..., Stream], changes: dict[str, Any], words: str
 ) -> None:
-    assert words in PackNet().refuses(make_stream(**changes))
+    assert words in PackNet().refusal(make_stream(**changes))

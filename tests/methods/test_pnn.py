@@ -15,6 +15,7 @@ from clbench.memory import of_model
 from clbench.methods.pnn import PNN
 from clbench.networks import MLP, AlexNet
 from clbench.networks.pnn import PNNNet
+from clbench.protocol import Protocol
 from clbench.seeding import seed_everything
 from clbench.stream import Stream
 
@@ -138,10 +139,10 @@ def test_earlier_columns_have_no_dropout() -> None:
 
 
 def test_it_refuses_a_residual_network() -> None:
-    stream: Any = SimpleNamespace(backbone="resnet18")
-    assert "resnet18" in PNN().refuses(stream)
+    stream: Any = SimpleNamespace(backbone="resnet18", protocol=Protocol())
+    assert "resnet18" in PNN().refusal(stream)
     stream.backbone = "alexnet"
-    assert PNN().refuses(stream) == ""
+    assert PNN().refusal(stream) == ""
 
 
 @pytest.mark.filterwarnings("ignore:No loggers specified")

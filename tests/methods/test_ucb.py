@@ -152,10 +152,10 @@ def test_its_memory_is_a_mean_and_a_sigma_for_each_weight(
 
 
 def test_it_refuses_what_has_no_sigma(make_stream: Callable[..., Stream]) -> None:
-    assert UCB().refuses(make_stream()) == ""
+    assert UCB().refusal(make_stream()) == ""
     stream: Any = SimpleNamespace(backbone="resnet18", protocol=make_stream().protocol)
-    assert "resnet18" in UCB().refuses(stream)
-    assert "weight decay (0.01)" in UCB().refuses(make_stream(weight_decay=0.01))
+    assert "resnet18" in UCB().refusal(stream)
+    assert "weight_decay=0.01" in UCB().refusal(make_stream(weight_decay=0.01))
 
 
 @pytest.mark.filterwarnings("ignore:No loggers specified")

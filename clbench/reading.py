@@ -1,0 +1,237 @@
+"""Reads declarations from source files, with `ast` and without importing them.
+
+`clbench ls`, `show`, `status` and the parsing of `ewc[strength=500]` need titles, parameters and
+defaults, but not torch. Only training imports a class.
+"""
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clbench.declare import META, Declaration, Field
+from clbench.errors import UserError
+
+ROOTS = {"method": "Method", "benchmark": "Benchmark"}
+LAYS_OPEN: dict[str, tuple[type, ...]] = {
+    "title": (str,),
+    "kind": (str,),
+    "unit": (str,),
+    "below": (float, int),
+    "warning": (str,),
+    "names": (list,),
+}
+"""Keys of an entry of `lays_open`, and their types."""
+LAYS_OPEN_KINDS = ("number", "layers", "without", "spaces")
+
+
+def read_declaration(
+    path: Path, kind: str, module: str = "", name: str = "", class_name: str = ""
+) -> Declaration:
+    """The declaration of the one method (or benchmark) class in `path`, or of the one named."""
+    root = ROOTS[kind]
+    tree = _parse(path)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    found = [c for c in classes if root in _ancestors(c, tree, path)[1]]
+    several = len(found) > 1
+    found = [
+        c for c in found if (c.name == class_name if class_name else not c.name.startswith("_"))
+    ]
+    if len(found) != 1:
+        names = ", ".join(c.name for c in found) or "none"
+        what = f"class {class_name}" if class_name else "class"
+        raise UserError(
+            f"{path}: a {kind} file must hold one {what} derived from {root}; found {names}."
+        )
+    chain, _ = _ancestors(found[0], tree, path)
+    usual = kebab(class_name) if class_name and several else path.stem.replace("_", "-").lower()
+    return declaration(kind, chain, path, module, name, usual)
+
+
+def declaration(
+    kind: str,
+    chain: list[tuple[ast.ClassDef, Path]],
+    path: Path,
+    module: str = "",
+    name: str = "",
+    usual: str = "",
+) -> Declaration:
+    """The declaration of a class from its node and those of its ancestors, nearest first.
+
+    Its name is `name`, or else the one in the class, or else the `usual` one.
+    """
+    fields: dict[str, Field] = {}
+    meta: dict[str, Any] = {}
+    for node, origin in reversed(chain):
+        body_fields, body_meta = _body(node, origin)
+        fields |= body_fields
+        meta |= body_meta
+    if both := fields.keys() & meta.keys():
+        raise UserError(
+            f"{path}: {', '.join(sorted(both))} is a parameter: change its default with its type, "
+            "like `lr: float = 0.1`."
+        )
+    for key in meta.get("fixed", {}):
+        if key not in meta.get("protocol", {}):
+            raise UserError(f"{path}: fixed: {key!r} must have its value in `protocol` too.")
+    name = name or str(meta.get("name") or usual)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", name):
+        raise UserError(
+            f"{path}: {name!r} cannot be the name of a {kind}: "
+            "use small letters, digits, '-', '+' and '.', and begin with a letter or digit."
+        )
+    doc = next((d for node, _ in chain if (d := ast.get_docstring(node))), "")
+    return Declaration(kind, name, path, chain[0][0].name, module, doc, fields, meta)
+
+
+def kebab(class_name: str) -> str:
+    """`MyMethod` -> `my-method`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name)
+    return words.replace("_", "-").strip("-").lower()
+
+
+def _parse(path: Path) -> ast.Module:
+    try:
+        return _tree(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"There is no file {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from None
+    except SyntaxError as error:
+        raise UserError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
+
+
+@cache
+def _tree(source: str) -> ast.Module:
+    """Several methods may derive from one; it is parsed once."""
+    return ast.parse(source)
+
+
+def _ancestors(
+    node: ast.ClassDef, tree: ast.Module, path: Path
+) -> tuple[list[tuple[ast.ClassDef, Path]], set[str]]:
+    """The class and its ancestors, nearest first, and the names of all bases.
+
+    Ancestors are searched in the same file, in neighbours imported by `from .x import Y`, and in
+    clbench's own files, imported by `from clbench.methods.x import Y`.
+    """
+    chain, names = [(node, path)], set()
+    for base in node.bases:
+        base_name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        names.add(base_name)
+        place = _find_class(base_name, tree, path, node)
+        if place is not None:
+            more, more_names = _ancestors(*place)
+            chain += more
+            names |= more_names
+    return chain, names
+
+
+def _find_class(
+    name: str, tree: ast.Module, path: Path, below: ast.ClassDef
+) -> tuple[ast.ClassDef, ast.Module, Path] | None:
+    """The class that `name` means above the class `below`, with its module and file."""
+    found = None
+    for node in tree.body:
+        if node is below:  # the class itself, and what follows it, does not exist yet
+            break
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            found = node, tree, path
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                neighbour = _imported_file(node, path)
+                if (alias.asname or alias.name) == name and neighbour is not None:
+                    there = _parse(neighbour)
+                    found = _class_in(there, alias.name, neighbour)
+    return found
+
+
+def _class_in(
+    tree: ast.Module, name: str, path: Path
+) -> tuple[ast.ClassDef, ast.Module, Path] | None:
+    classes = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return next(((node, tree, path) for node in classes), None)
+
+
+def _imported_file(node: ast.ImportFrom, path: Path) -> Path | None:
+    """The file of `from .x import ...` or `from clbench.methods.x import ...`; no others."""
+    module = node.module or ""
+    if node.level == 1 and module:
+        return path.parent / f"{module.replace('.', '/')}.py"
+    package, _, last = module.rpartition(".")
+    if node.level == 0 and package in ("clbench.methods", "clbench.benchmarks"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            return Path(folder) / f"{last}.py"
+    return None
+
+
+def _body(node: ast.ClassDef, path: Path) -> tuple[dict[str, Field], dict[str, Any]]:
+    fields: dict[str, Field] = {}
+    meta: dict[str, Any] = {}
+    for item, after in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            name, annotation = item.target.id, ast.unparse(item.annotation)
+            if annotation.startswith(("ClassVar", "typing.ClassVar")):
+                if item.value is not None:
+                    _note(meta, name, item.value, path)
+                continue
+            where = f"{path}:{item.lineno}"
+            if item.value is None or (default := _literal(item.value)) is _NOT_LITERAL:
+                raise UserError(f"{where}: {name} needs a default that is a plain value, like 0.1.")
+            fields[name] = Field.of(name, annotation, default, _text(after), where)
+        elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
+            _note(meta, item.targets[0].id, item.value, path)
+    return fields, meta
+
+
+def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
+    """Keep a literal; a fact that clbench reads must be a literal of the right type."""
+    value, where = _literal(node), f"{path}:{node.lineno}"
+    if name in META and type(value) is not META[name]:
+        raise UserError(
+            f"{where}: {name} must be a plain {META[name].__name__}, written out: it is read "
+            "without importing the file."
+        )
+    if name == "lays_open":
+        _check_lays_open(value, where)
+    if name == "backbones" and not all(isinstance(v, str) for v in value):
+        raise UserError(f"{where}: backbones must be names of networks.")
+    if value is not _NOT_LITERAL:
+        meta[name] = value
+
+
+def _check_lays_open(value: dict[Any, Any], where: str) -> None:
+    for key, entry in value.items():
+        here = f"{where}: lays_open[{key!r}]"
+        if not isinstance(entry, dict):
+            raise UserError(f"{here} must be a dict with the keys {', '.join(LAYS_OPEN)}.")
+        for part, given in entry.items():
+            if part not in LAYS_OPEN:
+                raise UserError(f"{here} has the key {part!r}; allowed: {', '.join(LAYS_OPEN)}.")
+            if type(given) not in LAYS_OPEN[part]:
+                allowed = " or ".join(t.__name__ for t in LAYS_OPEN[part])
+                raise UserError(f"{here}: {part}={given!r} must be a {allowed}.")
+        if missing := [part for part in ("title", "kind") if part not in entry]:
+            raise UserError(f"{here} lacks {' and '.join(missing)}.")
+        if entry["kind"] not in LAYS_OPEN_KINDS:
+            kinds = ", ".join(LAYS_OPEN_KINDS)
+            raise UserError(f"{here}: kind={entry['kind']!r} must be one of {kinds}.")
+
+
+_NOT_LITERAL = object()
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return _NOT_LITERAL
+
+
+def _text(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return " ".join(str(node.value.value).split())
+    return ""

@@ -1,0 +1,101 @@
+"""Resolves defaults, presets, tuned values and the user's values into one spec.
+
+The command line and `Method.build` both resolve here, so a method built in Python trains like the
+same spec on the command line.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from clbench.declare import Declaration
+from clbench.errors import UserError
+from clbench.protocol import PROTOCOL_FIELDS, Protocol
+from clbench.record import Differs
+from clbench.spec import Cell, RunSpec
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The values that a method trains with, and the values without the user's changes."""
+
+    params: dict[str, Any]
+    usual_params: dict[str, Any]
+    protocol: Protocol
+    usual_protocol: Protocol
+
+
+def resolve(
+    method: Declaration,
+    given: Mapping[str, Any],
+    benchmark: str,
+    protocol: Protocol,
+    overrides: Mapping[str, Any],
+) -> Resolved:
+    """The values of a method on a benchmark.
+
+    Parameters: the method's defaults, then its values for the benchmark (`tuned`) and for the
+    chosen preset (`presets`), then the given ones. Protocol: the benchmark's, then the method's
+    demands, which may stand in the same tables, then the overrides.
+    """
+    method.require(given)
+    given = {key: method.fields[key].check(value, method.name) for key, value in given.items()}
+    preset = given.get("preset", method.defaults.get("preset"))
+    by_preset = method.meta.get("presets", {}).get(preset, {})
+    tuned = {
+        **method.meta.get("tuned", {}).get(benchmark, {}),
+        **by_preset.get("*", {}),
+        **by_preset.get(benchmark, {}),
+    }
+    demands = dict(method.meta.get("protocol", {})) | {
+        key: tuned.pop(key) for key in list(tuned) if key in PROTOCOL_FIELDS
+    }
+    for key, value in tuned.items():
+        if key not in method.fields:
+            raise UserError(
+                f"{method.path}: the values for {benchmark} name {key!r}, which is no parameter."
+            )
+        tuned[key] = method.fields[key].check(value, str(method.path))
+    usual_params = method.defaults | tuned
+    usual = protocol.changed(demands)
+    return Resolved(usual_params | given, usual_params, usual.changed(overrides), usual)
+
+
+def make_cell(
+    method: Declaration,
+    method_given: dict[str, Any],
+    benchmark: Declaration,
+    benchmark_given: dict[str, Any],
+    seed: int,
+    overrides: dict[str, Any],
+    threads: int = 1,
+    device: str = "cpu",
+) -> Cell:
+    """One method on one benchmark with one seed, with all values resolved."""
+    bench_params = benchmark.defaults | benchmark_given
+    found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
+    spec = RunSpec(
+        benchmark.name,
+        method.name,
+        seed,
+        bench_params,
+        found.params,
+        found.protocol,
+        threads,
+        device,
+    )
+    differs = Differs(
+        benchmark=_changed(bench_params, benchmark.defaults),
+        method=_changed(found.params, found.usual_params),
+        protocol=_changed(asdict(found.protocol), asdict(found.usual_protocol)),
+    )
+    return Cell(spec, method, benchmark, differs)
+
+
+def protocol_of(benchmark: Declaration) -> Protocol:
+    """The benchmark's own protocol."""
+    return Protocol().changed(benchmark.meta.get("protocol", {}))
+
+
+def _changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value != usual[key]}
