@@ -16,7 +16,6 @@ from clbench.memory import Memory, of_model
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.schedule import PlateauSchedule
-from clbench.training.sgd import SGD
 
 STEP = (
     "before_training_iteration",
@@ -270,7 +269,7 @@ class Strategy(SupervisedTemplate):
         correct, loss, seen = self._sums
         return 100.0 * correct / seen, loss / seen
 
-    def _sgd(self, model: nn.Module) -> SGD:
+    def _sgd(self, model: nn.Module) -> torch.optim.SGD:
         """SGD by the protocol; a plugin may take parameters out into groups with options of their
         own by `parameter_groups(model)`."""
         p = self.stream.protocol
@@ -279,4 +278,6 @@ class Strategy(SupervisedTemplate):
         taken = {id(parameter) for group in own for parameter in group["params"]}
         rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
         groups = [{"params": rest}, *own]
-        return SGD(groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True)
+        return torch.optim.SGD(
+            groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True
+        )
