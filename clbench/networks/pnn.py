@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from clbench.networks.backbones import Backbone
+from clbench.networks.chain import Block, blocks, enter
 from clbench.networks.dropout import Dropout
-from clbench.networks.hat import Block, blocks, enter
 from clbench.networks.heads import TaskNet
 
 Layer = nn.Linear | nn.Conv2d
