@@ -6,7 +6,7 @@ them; any other Avalanche data set is read by Avalanche's own loader.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,14 @@ from torch.utils.data import DataLoader
 from clbench.stream import Split
 
 Batch = list[Tensor]  # [x, y, task labels]
+
+
+class Known(NamedTuple):
+    """The inputs of a batch, and values already computed for its samples, one row each."""
+
+    x: Tensor
+    values: Tensor
+
 
 FLOATS = 2**26
 """Splits of up to this many numbers (256 MB) become network inputs once; larger ones batch-wise."""
@@ -46,8 +54,9 @@ class TensorLoader:
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.known: Tensor | None = None
-        """What is known of each sample, a row each: the inputs x of a batch have it as `x.known`,
-        and what is made of them does not."""
+        """Values already computed for the samples, one row each, in the order of the splits."""
+        self.given: Known | None = None
+        """The last batch's inputs and the rows of `known` that belong to them."""
 
     def __len__(self) -> int:
         return -(-len(self.y) // self.batch_size)
@@ -61,8 +70,8 @@ class TensorLoader:
         for rows in order.to(self.home).split(self.batch_size):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
-            if self.known is not None:
-                x.known = self.known.index_select(0, rows)  # type: ignore[attr-defined]
+            known = self.known
+            self.given = None if known is None else Known(x, known.index_select(0, rows))
             yield [x, self.y.index_select(0, rows), t]
 
     def _inputs(self, rows: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ weight means the same for every batch and width; it is taken on the current task
 Algorithm 1.
 """
 
+from dataclasses import fields
 from typing import Any, Literal
 
 from clbench.declare import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -27,22 +28,6 @@ from clbench.training import Strategy
 
 from ._acl_plugin import ACLPlugin, ACLSettings
 
-# The rows of the paper's ablation table, in its order, as `--methods` takes them. RB is one sample
-# per class; each row leaves out what its line does not name.
-ABLATION = {
-    "S": "acl[preset=paper,private=false,discriminator=false,diff=0,per_class=0]",
-    "P": "acl[preset=paper,shared=false,discriminator=false,diff=0,per_class=0]",
-    "S, D": "acl[preset=paper,private=false,diff=0,per_class=0]",
-    "S, P, L_diff": "acl[preset=paper,discriminator=false,per_class=0]",
-    "S, P": "acl[preset=paper,discriminator=false,diff=0,per_class=0]",
-    "S, P, RB": "acl[preset=paper,discriminator=false,diff=0,per_class=1]",
-    "S, P, L_diff, RB": "acl[preset=paper,discriminator=false,per_class=1]",
-    "S, P, D": "acl[preset=paper,diff=0,per_class=0]",
-    "S, P, D, L_diff": "acl[preset=paper,per_class=0]",
-    "S, P, D, RB": "acl[preset=paper,diff=0,per_class=1]",
-    "S, P, D, L_diff, RB": "acl[preset=paper,per_class=1]",
-}
-
 
 class ACL(Method):
     """A shared, task-invariant network and small private ones, told apart by an adversary."""
@@ -51,6 +36,29 @@ class ACL(Method):
     version = 2
     family = "structure"
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
+    replay_size = "per_class"
+    lays_open = {
+        "shared_spread": {
+            "title": "standard deviation of z_S over samples, mean over units",
+            "kind": "number",
+        },
+        "shared_dead": {"title": "share of units of z_S that never vary", "kind": "number"},
+        "discriminator_real": {"title": "accuracy of D on z_S", "kind": "number", "unit": "%"},
+        "discriminator_noise": {"title": "accuracy of D on noise", "kind": "number", "unit": "%"},
+        "without": {
+            "title": "test accuracy with one branch taken away",
+            "kind": "without",
+            "unit": "%",
+        },
+        "shared_cost": {
+            "title": "accuracy lost without z_S, in points, mean over tasks",
+            "kind": "number",
+            "below": 0.5,
+            "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is "
+            "idle: zero forgetting is then no evidence of factorisation.",
+        },
+        "spaces": {"title": "latent spaces S and P", "kind": "spaces", "names": ["S", "P"]},
+    }
 
     preset: Literal["balanced", "paper", "official"] = "balanced"
     """where the values below come from unless they are given"""
@@ -200,40 +208,22 @@ class ACL(Method):
 
     def parts(self, stream: Stream) -> dict[str, Any]:
         """The network and the plugin."""
-        recipe = Recipe(
-            latent=self.latent,
-            head=(self.head1, self.head2),
-            shared=self.shared,
-            private=self.private,
-            features=self.features,
-            he_init=self.he_init,
-            shared_dropout=self.shared_dropout,
-            scale=self._scale(stream.tasks[0].test),
-            head_dropout=self.head_dropout,
-            branch_drop=self.branch_drop,
-        )
-        settings = ACLSettings(
-            adv=self.adv,
-            task=self.task,
-            diff=self.diff,
-            discriminator=self.discriminator and self.shared,
-            reversal=self.reversal,
-            diff_kind=self.diff_kind,
-            d_lr=self.d_lr,
-            d_weight_decay=self.d_weight_decay,
-            fresh_discriminator=self.fresh_discriminator,
-            shared_steps=self.shared_steps,
-            two_passes=self.two_passes,
-            shared_rate=self.shared_rate,
-            per_class=self.per_class,
-            replay_batch=self.replay_batch,
-            replay_private=self.replay_private,
-            replay_labels=self.replay_labels,
-            valid_total=self.valid_total,
-        )
+        recipe = self.recipe(self._scale(stream.tasks[0].test))
         model = ACLNet(stream.input_shape, stream.classes, recipe)
-        plugin = ACLPlugin(len(stream), self.latent, settings)
-        return {"model": model, "plugins": [plugin]}
+        return {"model": model, "plugins": [ACLPlugin(len(stream), self.latent, self.settings())]}
+
+    def recipe(self, scale: tuple[float, float] = (1.0, 0.0)) -> Recipe:
+        """The values that the network is built from."""
+        return Recipe(**self._values_for(Recipe) | {"scale": scale})
+
+    def settings(self) -> ACLSettings:
+        """The values that the plugin trains by; without S there is no discriminator."""
+        values = self._values_for(ACLSettings)
+        return ACLSettings(**values | {"discriminator": self.discriminator and self.shared})
+
+    def _values_for(self, kind: type[Recipe | ACLSettings]) -> dict[str, Any]:
+        """The values of the parameters that are fields of `kind` too."""
+        return {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
 
     def refuses(self, stream: Stream) -> str:
         if not (self.shared or self.private):

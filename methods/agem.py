@@ -95,6 +95,7 @@ class AGEM(Method):
 
     title = "A-GEM"
     family = "memory"
+    replay_size = "per_class"
     paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, ICLR 2019"
 
     per_class: PositiveInt = 13

@@ -81,6 +81,7 @@ class DERPP(Method):
 
     title = "DER++"
     family = "memory"
+    replay_size = "per_class"
     paper = "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020"
 
     alpha: NonNegativeFloat = 0.1

@@ -53,6 +53,7 @@ class ERReservoir(Method):
 
     title = "ER-RES"
     family = "memory"
+    replay_size = "per_class"
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
 
     per_class: PositiveInt = 13

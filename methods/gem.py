@@ -121,6 +121,7 @@ class GEM(Method):
 
     title = "GEM"
     family = "memory"
+    replay_size = "per_class"
     paper = "Lopez-Paz and Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017"
 
     per_class: PositiveInt = 13

@@ -165,6 +165,13 @@ class HAT(Method):
     family = "structure"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
+    lays_open = {
+        "used_capacity": {
+            "title": "share of each layer claimed by past tasks",
+            "kind": "layers",
+            "unit": "%",
+        }
+    }
 
     strength: NonNegativeFloat = 0.75
     """lambda: weight of the regulariser on units that a task opens"""

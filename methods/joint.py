@@ -44,6 +44,7 @@ class Joint(Method):
 
     title = "ORD-JT"
     family = "reference"
+    upper_bound = True
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ORD-JT)"
 
     each: bool = False

@@ -103,6 +103,13 @@ class PackNet(Method):
     paper = "Mallya and Lazebnik, PackNet: Adding Multiple Tasks to a Single Network, CVPR 2018"
     zero_forgetting = True
     protocol = {"weight_decay": 0.0}
+    lays_open = {
+        "used_capacity": {
+            "title": "share of each layer owned by tasks",
+            "kind": "layers",
+            "unit": "%",
+        }
+    }
 
     keep: Fraction | None = None
     """share of the free weights that a task keeps; none gives all tasks equally many"""

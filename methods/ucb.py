@@ -109,6 +109,13 @@ class UCB(Method):
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
+    lays_open = {
+        "mean_sigma": {"title": "mean sigma of each layer", "kind": "layers"},
+        "sigma_spread": {
+            "title": "standard deviation of sigma in each layer, relative to its mean",
+            "kind": "layers",
+        },
+    }
 
     samples: PositiveInt = 1
     """draws of the weights in a training step; a convolution makes one for all"""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from clbench.loader import Known
 from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
 from clbench.networks.pooling import ReLUMaxPool2d
@@ -22,28 +23,25 @@ HIDDEN = 175
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an ACLNet is put together."""
+    """The values that an ACLNet is built from: `ACL().recipe()` gives the method's defaults.
 
-    latent: int = 64
-    head: tuple[int, int] = (28, 14)
-    shared: bool = True
-    """S is there (ablation)."""
-    private: bool = True
-    """the P^k are there (ablation)"""
-    features: str = "relu"
-    """`relu`: z ends in ReLU (S: and dropout), as published; `norm`: in a layer norm without
-    parameters, so that neither branch can die or drown the other; `relu-norm`: in both."""
-    he_init: bool = False
-    """S starts from He's initialisation instead of torch's default, under which its seven layers
-    pass almost no signal."""
-    shared_dropout: str = "layers"
-    """`layers`: after every layer of S, as published; `once`: 0.3 before its last layer."""
-    scale: tuple[float, float] = (1.0, 0.0)
-    """Inputs x become scale[0] * x + scale[1] first (the public code did not scale MNIST)."""
-    head_dropout: float = 0.5
-    """Dropout after the first layer of a head."""
-    branch_drop: float = 0.0
-    """Chance that a sample loses z_S while training, and as much that it loses z_P."""
+    The method's parameters of the same names have the explanations. Some of the reasons: a layer
+    norm at the end of z keeps either branch from dying or drowning the other; from torch's default
+    initialisation the seven layers of a convolutional S pass on almost no signal.
+    """
+
+    latent: int
+    head1: int
+    head2: int
+    shared: bool
+    private: bool
+    features: str
+    he_init: bool
+    shared_dropout: str
+    head_dropout: float
+    branch_drop: float
+    scale: tuple[float, float]
+    """The network first turns its inputs x into scale[0] * x + scale[1]."""
 
 
 class ACLNet(TaskNet):
@@ -65,7 +63,9 @@ class ACLNet(TaskNet):
         self.current_private: int | None = None
         """If set, all samples go through this P (an accident of the public code)."""
         self.last: tuple[Tensor, Tensor] | None = None
-        """z_S and z_P of the last forward pass in training mode, before any dropping."""
+        """z_S and z_P of the last forward pass in training mode, before a branch is dropped."""
+        self.known: Known | None = None
+        """Inputs whose z_S was computed before, with these z_S."""
 
     @property
     def frozen(self) -> bool:
@@ -82,16 +82,22 @@ class ACLNet(TaskNet):
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off.
 
-        S is not asked where samples carry its answer, as the loader's `x.known`."""
-        known = None if x.requires_grad else getattr(x, "known", None)
+        S does not run if `known` has z_S of this very x, and x needs no gradient."""
+        known = self.known
+        if known is None or known.x is not x or x.requires_grad:
+            known = None
         x = self.scaled(x)
         none = x.new_zeros(len(x), 0)
-        z_s = known if known is not None else none if self.shared is None else self.shared(x)
+        z_s = known.values if known else none if self.shared is None else self.shared(x)
         if not len(self.private):
             return z_s, none
         if self.current_private is not None:
             tasks = self.current_private
         return z_s, by_task(x, tasks, lambda part, k: self.private[k](part))
+
+    def spaces(self, x: Tensor, task: int) -> dict[str, Tensor]:
+        """The latent spaces by name, (n, width) each; the width is 0 where a branch is off."""
+        return dict(zip("SP", self.latents(x, task), strict=True))
 
     def scaled(self, x: Tensor) -> Tensor:
         """What the branches see of x."""
@@ -209,12 +215,11 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
 
 
 def _head(inputs: int, recipe: Recipe, classes: int) -> nn.Sequential:
-    hidden = recipe.head
     return nn.Sequential(
-        nn.Linear(inputs, hidden[0]),
+        nn.Linear(inputs, recipe.head1),
         nn.ReLU(),
         Dropout(recipe.head_dropout),
-        nn.Linear(hidden[0], hidden[1]),
+        nn.Linear(recipe.head1, recipe.head2),
         nn.ReLU(),
-        nn.Linear(hidden[1], classes),
+        nn.Linear(recipe.head2, classes),
     )

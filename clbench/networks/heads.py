@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from avalanche.models import MultiTaskModule
@@ -122,6 +122,14 @@ class TaskNet(MultiTaskModule):
         return by_task(x, task_labels, self.forward_single_task)
 
 
+class Features(NamedTuple):
+    """One forward pass: inputs, the trunk's features, and the outputs made of them."""
+
+    x: Tensor
+    z: Tensor
+    out: Tensor
+
+
 class MultiHead(TaskNet):
     """A shared trunk and one linear head per task."""
 
@@ -129,6 +137,12 @@ class MultiHead(TaskNet):
         super().__init__()
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
+        self.features: Features | None = None
+        """The last forward pass in training mode, for losses that need its features."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy starts without `features`: a tensor with a gradient history cannot be copied."""
+        return self.__dict__ | {"features": None}
 
     def train(self, mode: bool = True) -> "MultiHead":
         """As usual, but heads that are `alike` have no mode to set: forty would take a tenth of a
@@ -146,7 +160,7 @@ class MultiHead(TaskNet):
         if task_labels is None:  # Avalanche asks so for every head's output, by task
             return {k: head(z) for k, head in enumerate(self.heads)}
         out = self._classify(z, task_labels)
-        out.made_of = (x, z)  # type: ignore[attr-defined]  # for who wants more of the same pass
+        self.features = Features(x, z, out) if self.training else None
         return out
 
     def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
