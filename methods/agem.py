@@ -65,8 +65,9 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
     length = squared_length(parts)
     if length == 0:  # a memory so well known that r.r is below the smallest number
         return
-    scale = product / length
-    for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):
+    scale = -product / length
+    for p, r in pairs:
+        part = r * scale
         p.grad = part if p.grad is None else p.grad + part
 
 

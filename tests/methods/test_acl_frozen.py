@@ -151,3 +151,22 @@ def test_only_test_data_are_kept_for_later_tasks() -> None:
     [(split, z_s, _)] = strategy.plugins[1].latents.kept.values()
     assert split is strategy.stream.tasks[0].test
     torch.testing.assert_close(z_s, strategy.model.eval().shared(split.inputs()))
+
+
+def test_nothing_known_stays_on_the_network() -> None:
+    strategy, _ = learned(2)
+    seen = []
+
+    class Look(SupervisedPlugin):
+        def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+            seen.append(strategy.model.known.x is strategy.mb_x)
+
+        after_eval_forward = after_forward
+
+    strategy.plugins.append(Look())
+    strategy.learn(2)
+    assert all(seen)
+    assert strategy.model.known is None
+    strategy.accuracy(0)
+    strategy.diagnostics()
+    assert strategy.model.known is None

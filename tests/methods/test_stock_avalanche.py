@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline, with_task_labels
-from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
+from avalanche.benchmarks import (
+    benchmark_from_datasets,
+    task_incremental_benchmark,
+    with_classes_timeline,
+)
+from avalanche.benchmarks.utils import as_classification_dataset
 from avalanche.models import MTSimpleMLP
 from avalanche.training.plugins import EvaluationPlugin
 from avalanche.training.supervised import Naive
@@ -37,8 +41,8 @@ def benchmark() -> Any:
             x = patterns[2 * task + y] + 0.3 * torch.randn(n, 16, generator=g)
             data = TensorDataset(x, y)
             data.targets = y.tolist()  # type: ignore[attr-defined]
-            streams[part].append(_make_taskaware_classification_dataset(data, task_labels=task))
-    return with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
+            streams[part].append(as_classification_dataset(data))
+    return with_classes_timeline(task_incremental_benchmark(benchmark_from_datasets(**streams)))
 
 
 def ewc(plugin: Any) -> None:
