@@ -18,7 +18,7 @@ from ._acl_probe import probe
 
 
 class ReverseGradient(torch.autograd.Function):
-    """Identity forward; the gradient comes back with the opposite sign."""
+    """The identity, whose backward pass flips the sign of the gradient."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
@@ -34,8 +34,8 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
         L = 1 / (d_S d_P) || C ||_F^2,   C = correlation matrix of the columns (d_S x d_P)
 
-    The squared Frobenius norm of eq. 3, of centred columns of unit variance and divided by the
-    number of entries, so that it lies in [0, 1] whatever the batch and the widths.
+    This is the squared Frobenius norm of eq. 3, with columns of mean 0 and variance 1, divided by
+    the number of entries. It lies in [0, 1] for every batch size and width.
     """
 
     def standard(z: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
-    """The public code's loss: mean squared cosine over all pairs of samples in the batch."""
+    """The loss of the public code: mean squared cosine over all pairs of samples in the batch."""
     s = z_s / (z_s.detach().norm(dim=1, keepdim=True) + 1e-6)
     p = z_p / (z_p.detach().norm(dim=1, keepdim=True) + 1e-6)
     return (s @ p.T).square().mean()

@@ -1,8 +1,7 @@
 """The networks of Adversarial Continual Learning: shared S, private P^k, heads p^k, adversary D.
 
-Sizes are those that give the paper's parameter counts (they follow from latent widths of 64, 128,
-256 and 130; the sizes in the paper's text do not). `Recipe` holds what changes how they train and
-leaves the counts alone.
+The sizes give the paper's parameter counts, with latent widths of 64, 128, 256 and 130. (The sizes
+in the paper's text give other counts.)
 """
 
 import math
@@ -50,7 +49,7 @@ class ACLNet(TaskNet):
     def __init__(self, input_shape: Sequence[int], classes: Sequence[int], recipe: Recipe) -> None:
         super().__init__()
         if not (recipe.shared or recipe.private):
-            raise ValueError("ACL needs S or P: shared=false and private=false leave no network")
+            raise ValueError("ACL needs S or P, but both shared and private are false")
         self.recipe = recipe
         flat = len(input_shape) < 3 or min(input_shape[1:]) < 32
         shared, private = (_shared_mlp, _private_mlp) if flat else (_shared_conv, _private_conv)
@@ -61,28 +60,29 @@ class ACLNet(TaskNet):
         width = recipe.latent * (recipe.shared + recipe.private)
         self.heads = nn.ModuleList(_head(width, recipe, c) for c in classes)
         self.current_private: int | None = None
-        """If set, all samples go through this P (an accident of the public code)."""
+        """If set, all samples go through this P, as in the public code."""
         self.last: tuple[Tensor, Tensor] | None = None
         """z_S and z_P of the last forward pass in training mode, before a branch is dropped."""
         self.known: Known | None = None
-        """Inputs whose z_S was computed before, with these z_S."""
+        """The z_S of a batch, if they were computed before."""
 
     @property
     def frozen(self) -> bool:
-        """Whether S is there and does not learn."""
+        """Whether there is an S that does not learn."""
         return self.shared is not None and not next(self.shared.parameters()).requires_grad
 
     def train(self, mode: bool = True) -> "ACLNet":
-        """As usual, but a frozen S is a fixed function: without dropout."""
+        """As usual, but a frozen S stays in evaluation mode: it has no dropout."""
         super().train(mode)
         if self.shared is not None and self.frozen:
             self.shared.eval()
         return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
-        """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off.
+        """z_S and z_P of each sample, z_P by the P of its task; of width 0 where a branch is off.
 
-        S does not run if `known` has z_S of this very x, and x needs no gradient."""
+        S does not run if `known` has the z_S of this very x and x needs no gradient.
+        """
         known = self.known
         if known is None or known.x is not x or x.requires_grad:
             known = None
@@ -100,12 +100,12 @@ class ACLNet(TaskNet):
         return dict(zip("SP", self.latents(x, task), strict=True))
 
     def scaled(self, x: Tensor) -> Tensor:
-        """What the branches see of x."""
+        """The inputs of the branches."""
         scale, shift = self.recipe.scale
         return x if (scale, shift) == (1.0, 0.0) else x * scale + shift
 
     def classify(self, z_s: Tensor, z_p: Tensor, tasks: Tensor | int) -> Tensor:
-        """The heads' logits."""
+        """The logits of the heads."""
         return by_task(torch.cat([z_p, z_s], 1), tasks, lambda z, k: self.heads[k](z))
 
     def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
@@ -120,7 +120,7 @@ class ACLNet(TaskNet):
         return self.forward(x, task_label)
 
     def _drop_branches(self, z_s: Tensor, z_p: Tensor) -> tuple[Tensor, Tensor]:
-        """For some samples one branch is zeroed, and what is kept is scaled up as in dropout."""
+        """Zero one branch for some samples, and scale up the others, as dropout does."""
         rate = self.recipe.branch_drop
         draw = torch.rand(len(z_s), 1, device=z_s.device)
         scale = 1 / (1 - rate)
@@ -128,7 +128,7 @@ class ACLNet(TaskNet):
 
 
 class Discriminator(nn.Module):
-    """Says which task a z_S comes from; label 0 is noise."""
+    """Predicts which task a z_S comes from; label 0 is noise."""
 
     def __init__(self, latent: int, labels: int) -> None:
         super().__init__()
