@@ -18,8 +18,8 @@ In a stock strategy of Avalanche, the optimizer must have no weight decay, and m
 task starts with a new optimizer: both move weights whose gradient is zero. The embeddings then
 share its learning rate; clbench gives them plain SGD.
 
-Differs from the paper in: the algorithm is the same; the public code's clipping of gradient norms
-at 10,000 is left out. As there, the validation loss that chooses the epoch includes strength * R.
+Differs from the paper in: gradient norms are not clipped (the public code clips them at 10,000). As
+in that code, the validation loss that chooses the epoch includes strength * R.
 """
 
 from typing import Any

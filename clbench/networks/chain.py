@@ -9,7 +9,7 @@ from clbench.networks.backbones import Backbone
 
 @dataclass(frozen=True)
 class Block:
-    """A layer with weights, and what follows it up to the next one."""
+    """A layer with weights, and the modules between it and the next such layer."""
 
     layer: nn.Linear | nn.Conv2d
     end: list[nn.Module]
@@ -27,11 +27,11 @@ class Block:
 
 
 def blocks(trunk: Backbone) -> list[Block]:
-    """The chain of a backbone's layers; flattening is left to whoever runs them."""
+    """The chain of a backbone's layers, without flattening: `enter` flattens."""
     found: list[Block] = []
     chain = getattr(trunk, "layers", None)
     if not isinstance(chain, nn.Sequential):
-        raise TypeError(f"{type(trunk).__name__} is no chain of layers")
+        raise TypeError(f"{type(trunk).__name__} is not a chain of layers")
     for module in chain:
         if isinstance(module, nn.Linear | nn.Conv2d):
             found.append(Block(module, []))
@@ -43,6 +43,6 @@ def blocks(trunk: Backbone) -> list[Block]:
 
 
 def enter(layer: nn.Module, x: Tensor) -> Tensor:
-    """The layer's output; a linear one takes images flattened."""
+    """The layer's output; images are flattened for a linear layer."""
     out: Tensor = layer(x.flatten(1) if isinstance(layer, nn.Linear) else x)
     return out

@@ -1,11 +1,11 @@
-"""A network whose hidden units are gated per task: the one that HAT trains (Serra et al., 2018).
+"""A network whose hidden units are gated per task, for HAT (Serra et al., 2018).
 
-Made of any backbone that is a plain chain of layers. After each of its layers l stands a gate
+It is made from any backbone that is a plain chain of layers. Each layer l has a gate
 
     a_l^t = sigmoid(s e_l^t)
 
-with one embedding e_l^t of task t per unit, or per channel of a convolution. It multiplies what
-leaves the layer, behind its ReLU, dropout and pooling. Heads are not gated.
+with one embedding e_l^t of task t per unit, or per channel of a convolution. The gate multiplies
+the output of the layer, after its ReLU, dropout and pooling. Heads are not gated.
 """
 
 import copy
@@ -37,7 +37,7 @@ class HATNet(TaskNet):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
     ) -> None:
-        """`dropout` goes behind every hidden layer, beside what the trunk itself has."""
+        """`dropout` follows every hidden layer, in addition to the trunk's own dropout."""
         super().__init__()
         chain = blocks(trunk)
         extra = [Dropout(dropout)] if dropout else []
@@ -51,9 +51,9 @@ class HATNet(TaskNet):
         self.repeats = [1] + [
             after.inputs // before.units for before, after in itertools.pairwise(chain)
         ]
-        """How many inputs of a layer one unit below feeds: positions, where channels are
-        flattened."""
-        # one parameter per layer and task: tasks that are not trained get no gradient at all
+        """How many inputs of each layer come from one unit below: the number of positions where
+        channels are flattened, else 1."""
+        # one parameter per layer and task, so other tasks get no gradient at all
         self.embeddings = nn.ModuleList(
             nn.ParameterList(nn.Parameter(torch.randn(n)) for _ in classes) for n in self.units
         )
@@ -66,7 +66,7 @@ class HATNet(TaskNet):
         return [of_layer[task] for of_layer in self.embeddings]  # type: ignore[index]
 
     def gates(self, task: int, s: float | None = None) -> list[Tensor]:
-        """a^t of every layer, at the slope of the present mode if none is given."""
+        """a^t of every layer, by default at the slope of the current mode."""
         if s is None:
             s = self.s if self.training else self.smax
         return [torch.sigmoid(s * e) for e in self.embedding(task)]
