@@ -164,7 +164,6 @@ class HAT(Method):
     title = "HAT"
     family = "structure"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
-    protocol = {"momentum": 0.0, "weight_decay": 0.0}
     lays_open = {
         "used_capacity": {
             "title": "share of each layer claimed by past tasks",
@@ -172,6 +171,7 @@ class HAT(Method):
             "unit": "%",
         }
     }
+    protocol = {"momentum": 0.0, "weight_decay": 0.0}
 
     strength: NonNegativeFloat = 0.75
     """lambda: weight of the regulariser, which counts the free units that a task opens"""

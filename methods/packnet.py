@@ -101,8 +101,6 @@ class PackNet(Method):
     title = "PackNet"
     family = "structure"
     paper = "Mallya and Lazebnik, PackNet: Adding Multiple Tasks to a Single Network, CVPR 2018"
-    zero_forgetting = True
-    protocol = {"weight_decay": 0.0}
     lays_open = {
         "used_capacity": {
             "title": "share of each layer owned by tasks",
@@ -110,6 +108,8 @@ class PackNet(Method):
             "unit": "%",
         }
     }
+    zero_forgetting = True
+    protocol = {"weight_decay": 0.0}
 
     keep: Fraction | None = None
     """share of the free weights that a task keeps; none: all tasks get equally many"""

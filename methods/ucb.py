@@ -109,7 +109,6 @@ class UCB(Method):
     version = 2
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
-    protocol = {"momentum": 0.0, "weight_decay": 0.0}
     lays_open = {
         "mean_sigma": {"title": "mean sigma of each layer", "kind": "layers"},
         "sigma_spread": {
@@ -117,6 +116,7 @@ class UCB(Method):
             "kind": "layers",
         },
     }
+    protocol = {"momentum": 0.0, "weight_decay": 0.0}
 
     samples: PositiveInt = 1
     """draws of the weights per training step; convolutions draw once"""
