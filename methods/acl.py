@@ -39,20 +39,13 @@ class ACL(Method):
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
     replay_size = "per_class"
     lays_open = {
-        "shared_spread": {
-            "title": "standard deviation of z_S over samples, mean over units",
-            "kind": "number",
-        },
+        "shared_spread": {"title": "standard deviation of z_S, mean over units", "kind": "number"},
         "shared_dead": {"title": "share of units of z_S that never vary", "kind": "number"},
         "discriminator_real": {"title": "accuracy of D on z_S", "kind": "number", "unit": "%"},
         "discriminator_noise": {"title": "accuracy of D on noise", "kind": "number", "unit": "%"},
-        "without": {
-            "title": "test accuracy with one branch taken away",
-            "kind": "without",
-            "unit": "%",
-        },
+        "without": {"title": "test accuracy without a branch", "kind": "without", "unit": "%"},
         "shared_cost": {
-            "title": "accuracy lost without z_S, in points, mean over tasks",
+            "title": "points of accuracy lost without z_S",
             "kind": "number",
             "below": 0.5,
             "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is "
