@@ -1,12 +1,12 @@
 """Batches straight from tensors.
 
-Avalanche fetches items one by one and collates them, which costs a small network more than the
+Avalanche fetches items one by one and collates them. For a small network that takes longer than the
 training step itself. A data set made by clbench carries its tensors, and its batches are slices of
-them; any other Avalanche data set is read by Avalanche's own loader.
+them. Avalanche's own loader reads all other data sets.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,14 +16,24 @@ from clbench.stream import Split
 
 Batch = list[Tensor]  # [x, y, task labels]
 
+
+class Known(NamedTuple):
+    """The inputs of a batch, and values already computed for its samples, one row each."""
+
+    x: Tensor
+    values: Tensor
+
+
 FLOATS = 2**26
-"""Splits of up to this many numbers (256 MB) become network inputs once; larger ones batch-wise."""
+"""Splits of up to this many numbers (256 MB) are converted to network inputs once; larger ones are
+converted batch by batch."""
 
 
 class TensorLoader:
-    """Iterates over in-memory splits in batches, shuffled anew at every pass if asked to.
+    """Iterates over in-memory splits in batches; with `shuffle`, each pass has a new order.
 
-    What is made once is moved to `device` once, too; batches made one by one for a GPU are pinned.
+    Inputs that are converted once are also moved to `device` once. Inputs that are converted batch
+    by batch are pinned if `device` is a GPU.
     """
 
     def __init__(
@@ -42,12 +52,13 @@ class TensorLoader:
         self.pinned = not fits and torch.device(device).type == "cuda"
         self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
         tasks = [torch.tensor(s.task, device=self.home).expand(len(s)) for s in splits]
-        self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, seen many times
+        self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, expanded
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.known: Tensor | None = None
-        """What is known of each sample, a row each: the inputs x of a batch have it as `x.known`,
-        and what is made of them does not."""
+        """Values already computed for the samples, one row each, in the order of the splits."""
+        self.given: Known | None = None
+        """The last batch's inputs and the rows of `known` that belong to them."""
 
     def __len__(self) -> int:
         return -(-len(self.y) // self.batch_size)
@@ -61,12 +72,12 @@ class TensorLoader:
         for rows in order.to(self.home).split(self.batch_size):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
-            if self.known is not None:
-                x.known = self.known.index_select(0, rows)  # type: ignore[attr-defined]
+            known = self.known
+            self.given = None if known is None else Known(x, known.index_select(0, rows))
             yield [x, self.y.index_select(0, rows), t]
 
     def _inputs(self, rows: Tensor) -> Tensor:
-        """Network inputs of rows of all splits together, made for this batch."""
+        """Network inputs of some rows, which count over all splits."""
         which = torch.bucketize(rows, self.starts[1:], right=True)
         present = which.unique().tolist()
         places = [(which == i).nonzero().flatten() for i in present]
@@ -79,7 +90,7 @@ class TensorLoader:
 
 
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:
-    """Batches `[x, y, task labels]` of an Avalanche data set, the fast way if it has tensors."""
+    """Batches `[x, y, task labels]` of an Avalanche data set, sliced if it carries its tensors."""
     split = getattr(dataset, "split", None)
     if isinstance(split, Split):
         return TensorLoader([split], batch_size, shuffle)

@@ -15,14 +15,14 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes by what they are kept for."""
+    """Bytes by purpose."""
 
     architecture: int = 0
     """The network that predicts."""
     replay: int = 0
     """Samples of past tasks."""
     auxiliary: int = 0
-    """What only training needs: importances, anchors, masks, a discriminator."""
+    """State that only training needs: importances, anchors, masks, a discriminator."""
 
     def __add__(self, other: "Memory") -> "Memory":
         return Memory(

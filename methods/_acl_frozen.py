@@ -1,4 +1,4 @@
-"""What a frozen S of ACL said of samples, so that it is not asked the same again."""
+"""Keeps z_S of the samples while ACL's S is frozen, so that S runs once per sample."""
 
 from typing import Any
 
@@ -11,24 +11,25 @@ from clbench.stream import Split
 
 
 class FrozenLatents:
-    """Lets samples carry their z_S, while S does not learn.
+    """Gives the strategy's loader the z_S of its samples while S does not learn.
 
-    Training and validation data come back in every epoch, test data after every task. All that S
-    said is forgotten as soon as a weight of S is not what it was, so that a test tells of the
-    network as it is.
+    Training and validation data come back in every epoch, and test data after every task. All kept
+    z_S are dropped as soon as a weight of S changes, so that a test always measures the network as
+    it is.
     """
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
+        """The weights of S that the kept z_S were computed with."""
         self.kept: dict[int, tuple[Split, Tensor, bool]] = {}
-        """Data, their z_S, and whether they are for tests, by the id of the data."""
+        """By the id of a split: the split, its z_S, and whether it is test data."""
 
     def keep_tests(self) -> None:
-        """Forget the data of the task that is over."""
+        """Drop the training and validation data of the task that is over."""
         self.kept = {key: found for key, found in self.kept.items() if found[2]}
 
     def put_into(self, strategy: Any, test: bool = False) -> None:
-        """The samples of the strategy's loader carry z_S, if that can be."""
+        """Let the strategy's loader give z_S with each batch, if S is frozen and the data fit."""
         loader, model = strategy.dataloader, strategy.model
         if not isinstance(loader, TensorLoader):
             return
@@ -36,7 +37,7 @@ class FrozenLatents:
         if not model.frozen or loader.x is None or len(loader.splits) > 1:
             return
         if strategy.stream.protocol.autocast or loader.home.type != strategy.device.type:
-            return  # samples of another device are copied to the network's, and lose it
+            return  # the network gets copies of the batches, on its own device
         split = loader.splits[0]
         loader.known = self.known(model, split)
         if loader.known is None:
@@ -46,7 +47,7 @@ class FrozenLatents:
             self.kept[id(split)] = (split, loader.known, test)
 
     def known(self, model: ACLNet, split: Split) -> Tensor | None:
-        """The z_S of all samples of a split, if S was asked and is what it was then."""
+        """The z_S of all samples of a split, if they were computed with the present S."""
         assert model.shared is not None
         weights = list(model.shared.state_dict().values())
         if not self.weights or not all(map(torch.equal, self.weights, weights)):

@@ -18,7 +18,7 @@ from ._acl_probe import probe
 
 
 class ReverseGradient(torch.autograd.Function):
-    """Identity forward; the gradient comes back with the opposite sign."""
+    """The identity, whose backward pass flips the sign of the gradient."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
@@ -34,8 +34,8 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
         L = 1 / (d_S d_P) || C ||_F^2,   C = correlation matrix of the columns (d_S x d_P)
 
-    The squared Frobenius norm of eq. 3, of centred columns of unit variance and divided by the
-    number of entries, so that it lies in [0, 1] whatever the batch and the widths.
+    This is the squared Frobenius norm of eq. 3, with columns of mean 0 and variance 1, divided by
+    the number of entries. It lies in [0, 1] for every batch size and width.
     """
 
     def standard(z: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
-    """The public code's loss: mean squared cosine over all pairs of samples in the batch."""
+    """The loss of the public code: mean squared cosine over all pairs of samples in the batch."""
     s = z_s / (z_s.detach().norm(dim=1, keepdim=True) + 1e-6)
     p = z_p / (z_p.detach().norm(dim=1, keepdim=True) + 1e-6)
     return (s @ p.T).square().mean()
@@ -55,42 +55,50 @@ def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ACLSettings:
-    """What an ACLPlugin does; the method's docstrings say what each is."""
+    """The values that an ACLPlugin trains by: `ACL().settings()` gives the method's defaults.
 
-    adv: float = 0.05
-    task: float = 1.0
-    diff: float = 0.1
-    discriminator: bool = True
-    reversal: str = "always"
-    diff_kind: str = "correlation"
-    d_lr: float = 1e-3
-    d_weight_decay: float = 0.0
-    fresh_discriminator: bool = False
-    shared_steps: int = 1
-    two_passes: bool = False
-    shared_rate: float = 1.0
-    per_class: int = 0
-    replay_batch: int | None = None
-    replay_private: str = "own"
-    replay_labels: str = "true"
-    valid_total: bool = False
+    The method's parameters of the same names have the explanations.
+    """
+
+    adv: float
+    task: float
+    diff: float
+    discriminator: bool
+    reversal: str
+    diff_kind: str
+    d_lr: float
+    d_weight_decay: float
+    fresh_discriminator: bool
+    shared_steps: int
+    two_passes: bool
+    shared_rate: float
+    per_class: int
+    replay_batch: int | None
+    replay_private: str
+    replay_labels: str
+    valid_total: bool
 
 
 class ACLPlugin(SupervisedPlugin):
     """Trains an `ACLNet` by  adv L_adv + task L_task + diff L_diff  (eq. 4).
 
-    Works in any supervised strategy of Avalanche's whose model is an ACLNet and whose benchmark
-    gives task labels 0..tasks-1. The discriminator lives here and not in the network: it is not
-    needed to predict, and must not get into the strategy's optimizer.
+    Works in any supervised strategy of Avalanche whose model is an ACLNet and whose benchmark
+    gives task labels 0..tasks-1. The discriminator belongs to the plugin, not to the network:
+    prediction does not need it, and the strategy's optimizer must not get it.
     """
 
     def __init__(self, tasks: int, latent: int, settings: ACLSettings | None = None) -> None:
+        """Without `settings`, those of the method `acl` with its default parameters."""
         super().__init__()
-        self.settings = settings or ACLSettings()
+        if settings is None:
+            from .acl import ACL  # that module imports this one
+
+            settings = ACL().settings()
+        self.settings = settings
         self.tasks, self.latent = tasks, latent
         self.buffer = ClassBuffer(self.settings.per_class)
         self.done: list[int] = []
-        """Tasks that are learned, whose P^k and p^k are frozen."""
+        """Learned tasks, whose P^k and p^k are frozen."""
         self.k = 0
         self.latents = FrozenLatents()
         if self.settings.discriminator:
@@ -107,7 +115,7 @@ class ACLPlugin(SupervisedPlugin):
         self.latents.keep_tests()
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
-        if not len(self.buffer):  # whose samples join every batch
+        if not len(self.buffer):  # replayed samples would join every batch
             self.latents.put_into(strategy)
 
     def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -133,6 +141,11 @@ class ACLPlugin(SupervisedPlugin):
         if self.settings.replay_private == "current":
             strategy.model.current_private = self.k
 
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.model.known = getattr(strategy.dataloader, "given", None)
+
+    before_eval_forward = before_forward
+
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         strategy.loss = self._total(strategy, strategy.loss)
 
@@ -144,13 +157,13 @@ class ACLPlugin(SupervisedPlugin):
         total = s.task * task_loss
         if s.discriminator and z_s.numel():
             reverse = s.reversal == "always" or (s.reversal == "with-diff" and s.diff > 0)
-            self.discriminator.requires_grad_(False)  # this pass is for S alone
+            self.discriminator.requires_grad_(False)  # this pass trains S only
             logits = self.discriminator(ReverseGradient.apply(z_s) if reverse else z_s)
             total = total + s.adv * F.cross_entropy(logits, tasks + 1)
             self.discriminator.requires_grad_(True)
         if s.diff > 0 and z_s.numel() and z_p.numel():
             loss = correlation_loss if s.diff_kind == "correlation" else cosine_loss
-            if len(self.buffer):  # as in Algorithm 1: no memory
+            if len(self.buffer):  # as in Algorithm 1, without replayed samples
                 now = ~torch.isin(tasks, tasks.new_tensor(self.done))
                 if not bool(now.all()):
                     z_s, z_p = z_s[now], z_p[now]
@@ -161,7 +174,7 @@ class ACLPlugin(SupervisedPlugin):
         self._scale_shared(strategy)
 
     def _scale_shared(self, strategy: Any) -> None:
-        """After the first task S learns `shared_rate` times as fast as the rest (0: is frozen)."""
+        """After the first task S learns `shared_rate` times as fast as the rest; 0 freezes it."""
         rate = self.settings.shared_rate
         shared = strategy.model.shared
         if not self.done or rate in (0, 1) or shared is None:
@@ -171,7 +184,7 @@ class ACLPlugin(SupervisedPlugin):
             mine = {id(p) for p in shared.parameters()}
             for p in group["params"]:
                 if id(p) in mine and p.grad is not None:
-                    # the optimizer adds decay * p afterwards, which must be scaled too
+                    # the optimizer adds decay * p afterwards, so this scales that term too
                     p.grad.mul_(rate).add_(p.detach(), alpha=(rate - 1) * decay)
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
@@ -186,10 +199,10 @@ class ACLPlugin(SupervisedPlugin):
         if self.settings.discriminator and strategy.model.shared is not None:
             self._step_discriminator(strategy.model.last[0].detach(), strategy.mb_task_id)
         strategy.model.current_private = None
-        strategy.model.last = None
+        strategy.model.last = strategy.model.known = None
 
     def _step_discriminator(self, z_s: Tensor, tasks: Tensor) -> None:
-        """D learns to name the task of z_S, and to call noise 0."""
+        """D learns to give each z_S the label of its task, and noise the label 0."""
         noise = torch.randn_like(z_s)
         self.d_optimizer.zero_grad()
         real = F.cross_entropy(self.discriminator(z_s), tasks + 1)
@@ -201,6 +214,7 @@ class ACLPlugin(SupervisedPlugin):
         """The public code selects epochs by the total loss; otherwise by the task loss alone."""
         if self.settings.valid_total and _is_validation(strategy):
             strategy.loss = self._total(strategy, strategy.loss)
+        strategy.model.known = None
 
     # ---- after a task ----
 
@@ -224,7 +238,7 @@ class ACLPlugin(SupervisedPlugin):
             model.shared.requires_grad_(False).eval()
 
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """What each branch carries; see `probe`."""
+        """What each branch contributes; see `probe`."""
         discriminator = self.discriminator if self.settings.discriminator else None
         return probe(strategy, discriminator, self.k, self.latents)
 
@@ -249,7 +263,7 @@ class ACLPlugin(SupervisedPlugin):
             self.d_optimizer.load_state_dict(state["d_optimizer"])
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
-        self._freeze(strategy.model)  # a network that was loaded from a checkpoint is not frozen
+        self._freeze(strategy.model)  # loading a checkpoint does not freeze anything
 
 
 def _is_validation(strategy: Any) -> bool:

@@ -1,10 +1,11 @@
-"""Lays open what S, P and D of a trained ACLNet do. BWT = 0 says little if S is idle."""
+"""Measures what S, P and D of a trained ACLNet do. A BWT of 0 says little if S is idle."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from clbench.loader import Known
 from clbench.networks.acl import ACLNet
 
 from ._acl_frozen import FrozenLatents
@@ -14,22 +15,26 @@ from ._acl_frozen import FrozenLatents
 def probe(
     strategy: Any, discriminator: nn.Module | None, k: int, latents: FrozenLatents
 ) -> dict[str, Any]:
-    """After task k: the state of z_S on task k's test data, D's accuracy, and test accuracies with
-    a branch taken away, on task k, and on all tasks after the last one."""
+    """The diagnostics after task k: of z_S and D on the test data of task k, and test accuracies
+    with one branch taken away, on task k and, after the last task, on all tasks."""
     model: ACLNet = strategy.model
     model.eval()
     tests = [task.test for task in strategy.stream.tasks]
-    tasks = range(k + 1) if k == len(tests) - 1 else [k]
-    found: dict[str, Any] = {"without": {}}
-    for i in tasks:
+    last = k == len(tests) - 1
+    without: dict[str, dict[str, float]] = {}
+    for i in range(k + 1) if last else [k]:
         known = latents.known(model, tests[i]) if model.frozen else None
         z_s, z_p, y = _latents(model, tests[i], i, strategy, known)
-        found["without"][str(i + 1)] = _without(model, z_s, z_p, y, i)
-    if model.shared is not None:
-        spread = z_s.std(0)
-        found["shared_spread"] = float(spread.mean())
-        found["shared_dead"] = float((spread <= 1e-6).float().mean())
-    if discriminator is not None and model.shared is not None:
+        without[str(i + 1)] = _without(model, z_s, z_p, y, i)
+    found: dict[str, Any] = {"without": without}
+    if model.shared is None:
+        return found
+    spread = z_s.std(0)
+    found["shared_spread"] = float(spread.mean())
+    found["shared_dead"] = float((spread <= 1e-6).float().mean())
+    if last:
+        found["shared_cost"] = _shared_cost(list(without.values()))
+    if discriminator is not None:
         noise = torch.randn(z_s.shape, generator=torch.Generator().manual_seed(k)).to(z_s.device)
         real = discriminator(z_s).argmax(1) == k + 1
         fake = discriminator(noise).argmax(1) == 0
@@ -44,23 +49,34 @@ def _latents(
     step, device = strategy.eval_mb_size, strategy.device
     parts = []
     for at in range(0, len(test), step):
-        x: Any = test.inputs(slice(at, at + step)).to(device)
-        x.known = None if known is None else known[at : at + step]
+        x = test.inputs(slice(at, at + step)).to(device)
+        model.known = None if known is None else Known(x, known[at : at + step])
         parts.append(model.latents(x, i))
+    model.known = None
     z_s, z_p = (torch.cat(column) for column in zip(*parts, strict=True))
     return z_s, z_p, test.labels.to(device)
 
 
 def _without(model: ACLNet, z_s: Tensor, z_p: Tensor, y: Tensor, i: int) -> dict[str, float]:
-    """Test accuracy in percent, as it is and with one branch made useless."""
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(i)).to(y.device)
-    variants = {
-        "nothing": (z_s, z_p),
-        "shared_zeroed": (torch.zeros_like(z_s), z_p),
-        "shared_shuffled": (z_s[order], z_p),
-        "private_zeroed": (z_s, torch.zeros_like(z_p)),
-    }
+    """Test accuracy in percent, of the whole network and with one branch made useless."""
+    variants = {"nothing": (z_s, z_p)}
+    if model.shared is not None:
+        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(i)).to(y.device)
+        variants["shared_zeroed"] = (torch.zeros_like(z_s), z_p)
+        variants["shared_shuffled"] = (z_s[order], z_p)
+    if len(model.private):
+        variants["private_zeroed"] = (z_s, torch.zeros_like(z_p))
     return {
         name: 100 * float((model.classify(*z, i).argmax(1) == y).float().mean())
         for name, z in variants.items()
     }
+
+
+def _shared_cost(rows: list[dict[str, float]]) -> float:
+    """Points of accuracy lost without z_S, mean over tasks: zeroed or shuffled, whichever costs
+    more."""
+
+    def cost(variant: str) -> float:
+        return sum(row["nothing"] - row[variant] for row in rows) / len(rows)
+
+    return max(cost("shared_zeroed"), cost("shared_shuffled"))

@@ -1,22 +1,24 @@
 """Adversarial Continual Learning (Ebrahimi et al., ECCV 2020).
 
-A shared network S is trained to hide the task from a discriminator D, private networks P^k learn
-what is left, and a head p^k reads both:
+A shared network S learns to hide the task from a discriminator D. A private network P^k learns the
+rest of task k, and a head p^k reads both:
 
     L = adv L_adv + task L_task + diff L_diff                                       (eq. 4)
 
-P^k and p^k are frozen after task k; old tasks are tested with them and the current S. `docs/acl.md`
-says what each part is worth and where paper and public code part ways. Presets:
+P^k and p^k are frozen after task k. Old tasks are tested with them and the current S. `docs/acl.md`
+measures the contribution of each part and lists where the public code differs from the paper.
+Presets:
 
-    balanced   the paper's objective and sizes, with both branches kept alive (the default)
-    paper      architecture and objective to the letter
-    official   what the public code does, accidents included
+    balanced   the paper's objective and sizes, changed so that both branches stay alive (default)
+    paper      the paper's architecture and objective
+    official   the behaviour of the public code, accidents included
 
-Differs from the paper in: L_diff is the mean squared correlation, not a bare product, so that its
-weight means the same for every batch and width; it is taken on the current task's samples, as in
+Differs from the paper in: L_diff is the mean squared correlation instead of a bare product, so its
+weight does not depend on batch size or width; L_diff uses the current task's samples only, as in
 Algorithm 1.
 """
 
+from dataclasses import fields
 from typing import Any, Literal
 
 from clbench.declare import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -27,33 +29,33 @@ from clbench.training import Strategy
 
 from ._acl_plugin import ACLPlugin, ACLSettings
 
-# The rows of the paper's ablation table, in its order, as `--methods` takes them. RB is one sample
-# per class; each row leaves out what its line does not name.
-ABLATION = {
-    "S": "acl[preset=paper,private=false,discriminator=false,diff=0,per_class=0]",
-    "P": "acl[preset=paper,shared=false,discriminator=false,diff=0,per_class=0]",
-    "S, D": "acl[preset=paper,private=false,diff=0,per_class=0]",
-    "S, P, L_diff": "acl[preset=paper,discriminator=false,per_class=0]",
-    "S, P": "acl[preset=paper,discriminator=false,diff=0,per_class=0]",
-    "S, P, RB": "acl[preset=paper,discriminator=false,diff=0,per_class=1]",
-    "S, P, L_diff, RB": "acl[preset=paper,discriminator=false,per_class=1]",
-    "S, P, D": "acl[preset=paper,diff=0,per_class=0]",
-    "S, P, D, L_diff": "acl[preset=paper,per_class=0]",
-    "S, P, D, RB": "acl[preset=paper,diff=0,per_class=1]",
-    "S, P, D, L_diff, RB": "acl[preset=paper,per_class=1]",
-}
-
 
 class ACL(Method):
-    """A shared, task-invariant network and small private ones, told apart by an adversary."""
+    """A shared network that hides the task from an adversary, and a small network per task."""
 
     title = "ACL"
     version = 2
     family = "structure"
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
+    replay_size = "per_class"
+    lays_open = {
+        "shared_spread": {"title": "standard deviation of z_S, mean over units", "kind": "number"},
+        "shared_dead": {"title": "share of units of z_S that never vary", "kind": "number"},
+        "discriminator_real": {"title": "accuracy of D on z_S", "kind": "number", "unit": "%"},
+        "discriminator_noise": {"title": "accuracy of D on noise", "kind": "number", "unit": "%"},
+        "without": {"title": "test accuracy without a branch", "kind": "without", "unit": "%"},
+        "shared_cost": {
+            "title": "points of accuracy lost without z_S",
+            "kind": "number",
+            "below": 0.5,
+            "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is "
+            "idle: zero forgetting is then no evidence of factorisation.",
+        },
+        "spaces": {"title": "latent spaces S and P", "kind": "spaces", "names": ["S", "P"]},
+    }
 
     preset: Literal["balanced", "paper", "official"] = "balanced"
-    """where the values below come from unless they are given"""
+    """source of all values below that are not given"""
     latent: PositiveInt = 64
     """width of z_S and of z_P"""
     head1: PositiveInt = 28
@@ -61,55 +63,55 @@ class ACL(Method):
     head2: PositiveInt = 14
     """second hidden layer of a head"""
     shared: bool = True
-    """S is there"""
+    """use S"""
     private: bool = True
-    """the P^k are there"""
+    """use the P^k"""
     discriminator: bool = True
-    """D is there, and with it L_adv"""
+    """use D, and with it L_adv"""
     adv: NonNegativeFloat = 0.05
     """weight of L_adv"""
     task: NonNegativeFloat = 1.0
     """weight of L_task"""
     diff: NonNegativeFloat = 0.1
-    """weight of L_diff; 0 leaves it out"""
+    """weight of L_diff; 0 turns it off"""
     per_class: NonNegativeInt = 0
-    """samples of each class kept for replay"""
+    """samples kept per class for replay"""
     replay_batch: PositiveInt | None = None
-    """replayed samples a batch; none means as many as new ones"""
+    """replayed samples per batch; none: as many as new ones"""
     shared_rate: NonNegativeFloat = 0.0
-    """learning rate of S after the first task, as a multiple of the others'; 0 freezes S then"""
+    """learning rate of S after the first task, relative to the other parts; 0 freezes S"""
     features: Literal["relu", "norm", "relu-norm"] = "relu-norm"
-    """what z_S and z_P end in: ReLU, a layer norm without parameters, or both"""
+    """last operation of S and P: ReLU, a layer norm without parameters, or both"""
     he_init: bool = True
-    """S starts from He's initialisation"""
+    """initialise S by He's method"""
     shared_dropout: Literal["layers", "once"] = "once"
-    """dropout in S: after every layer, or 0.3 before the last one"""
+    """dropout in S: after every layer, or once, 0.3 before the last layer"""
     head_dropout: Fraction = 0.2
     """dropout after the first layer of a head"""
     branch_drop: Fraction = 0.25
-    """chance that a sample loses z_S while training, and as much that it loses z_P"""
+    """in training, chance that z_S of a sample is zeroed; z_P has the same chance"""
     d_lr: PositiveFloat = 0.001
     """learning rate of D"""
     d_weight_decay: NonNegativeFloat = 0.0
     """weight decay of D"""
     reversal: Literal["always", "with-diff", "never"] = "always"
-    """gradient reversal between S and D; without it S helps D"""
+    """when the gradient from D to S is reversed; without reversal S helps D"""
     diff_kind: Literal["correlation", "cosine"] = "correlation"
-    """L_diff: correlation of units, or the public code's cosine over pairs of samples"""
+    """L_diff: correlation of units, or the public code's cosine of sample pairs"""
     fresh_discriminator: bool = False
-    """D is made anew at each task, with one output more"""
+    """start each task with a new D that has one more output"""
     shared_steps: PositiveInt = 1
-    """steps of S, P and p on each batch"""
+    """steps of S, P and p per batch"""
     two_passes: bool = False
-    """L_adv and L_diff on a second forward pass with other dropout masks"""
+    """compute L_adv and L_diff in a second forward pass, with other dropout masks"""
     replay_private: Literal["own", "current"] = "own"
-    """which P replayed samples go through"""
+    """P for replayed samples: of their own task, or of the current one"""
     replay_labels: Literal["true", "random"] = "true"
-    """labels of replayed samples"""
+    """labels of replayed samples; the public code draws them at random"""
     inputs: Literal["scaled", "unscaled", "raw"] = "scaled"
-    """gray pixels: in [0, 1], then by mean and std; 0 to 255, then by mean and std; 0 to 255"""
+    """gray images: pixels in [0, 1] normalised by mean and std; 0 to 255 normalised; 0 to 255"""
     valid_total: bool = False
-    """choose the epoch by the total loss on validation data, not by L_task"""
+    """choose the epoch by the total validation loss instead of L_task"""
 
     tuned = {
         "permuted-mnist": {"head2": 28},
@@ -118,7 +120,7 @@ class ACL(Method):
         "five-datasets": {"latent": 130, "head1": 220, "head2": 110},
     }
     presets = {
-        # chosen on validation data of seed 0; docs/acl.md has the measurements
+        # chosen on validation data of seed 0; see docs/acl.md
         "balanced": {
             "split-mnist-5k": {"head_dropout": 0.0, "branch_drop": 0.0, "weight_decay": 1e-3},
             "split-mnist": {
@@ -200,50 +202,33 @@ class ACL(Method):
 
     def parts(self, stream: Stream) -> dict[str, Any]:
         """The network and the plugin."""
-        recipe = Recipe(
-            latent=self.latent,
-            head=(self.head1, self.head2),
-            shared=self.shared,
-            private=self.private,
-            features=self.features,
-            he_init=self.he_init,
-            shared_dropout=self.shared_dropout,
-            scale=self._scale(stream.tasks[0].test),
-            head_dropout=self.head_dropout,
-            branch_drop=self.branch_drop,
-        )
-        settings = ACLSettings(
-            adv=self.adv,
-            task=self.task,
-            diff=self.diff,
-            discriminator=self.discriminator and self.shared,
-            reversal=self.reversal,
-            diff_kind=self.diff_kind,
-            d_lr=self.d_lr,
-            d_weight_decay=self.d_weight_decay,
-            fresh_discriminator=self.fresh_discriminator,
-            shared_steps=self.shared_steps,
-            two_passes=self.two_passes,
-            shared_rate=self.shared_rate,
-            per_class=self.per_class,
-            replay_batch=self.replay_batch,
-            replay_private=self.replay_private,
-            replay_labels=self.replay_labels,
-            valid_total=self.valid_total,
-        )
+        recipe = self.recipe(self._scale(stream.tasks[0].test))
         model = ACLNet(stream.input_shape, stream.classes, recipe)
-        plugin = ACLPlugin(len(stream), self.latent, settings)
-        return {"model": model, "plugins": [plugin]}
+        return {"model": model, "plugins": [ACLPlugin(len(stream), self.latent, self.settings())]}
+
+    def recipe(self, scale: tuple[float, float] = (1.0, 0.0)) -> Recipe:
+        """The values that the network is built from."""
+        return Recipe(**self._values_for(Recipe) | {"scale": scale})
+
+    def settings(self) -> ACLSettings:
+        """The values that the plugin trains by; without S there is no discriminator."""
+        values = self._values_for(ACLSettings)
+        return ACLSettings(**values | {"discriminator": self.discriminator and self.shared})
+
+    def _values_for(self, kind: type[Recipe | ACLSettings]) -> dict[str, Any]:
+        """The values of the parameters that are fields of `kind` too."""
+        return {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
 
     def refuses(self, stream: Stream) -> str:
         if not (self.shared or self.private):
-            return "shared=false and private=false leave no network."
+            return "shared=false and private=false leave no network: switch one of them on."
         if self.inputs != "scaled" and stream.input_shape[0] != 1:
-            return f"inputs={self.inputs} is for gray images."
+            return f"inputs={self.inputs} needs gray images: leave it at inputs=scaled."
         return ""
 
     def _scale(self, split: Split) -> tuple[float, float]:
-        """What undoes the stream's scaling of gray images, (v / 255 - mean) / std, if it must."""
+        """Factor and shift that undo the stream's scaling of gray images, (v / 255 - mean) / std,
+        where `inputs` asks for it."""
         mean, std = split.mean[0], split.std[0]
         if self.inputs == "raw":
             return 255 * std, 255 * mean

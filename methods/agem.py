@@ -1,10 +1,10 @@
 """Averaged Gradient Episodic Memory (Chaudhry et al., ICLR 2019).
 
-Let g be the gradient of the current batch and r that of a batch from the memory of past tasks. If
-g.r < 0, the step uses  g - (g.r / r.r) r  instead, over all parameters together.
+Let g be the gradient of the current batch, and r the gradient of a batch from the memory of past
+tasks, over all parameters together. If g.r < 0, the step uses  g - (g.r / r.r) r  instead of g.
 
-Differs from the paper in: many epochs instead of one pass; the memory of a task is drawn at random
-when the task is over, where the paper keeps the last samples seen of each class.
+Differs from the paper in: many epochs instead of one pass; samples for the memory are drawn at
+random after each task, where the paper keeps the last samples of each class.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class AGEMPlugin(BufferPlugin):
 
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         if len(self.buffer):
-            groups = strategy.optimizer.param_groups  # far sooner walked than the network
+            groups = strategy.optimizer.param_groups  # faster to walk than the network
             trainable = [p for group in groups for p in group["params"] if p.requires_grad]
             project(trainable, self._reference(strategy, trainable))
 
@@ -54,8 +54,8 @@ class AGEMPlugin(BufferPlugin):
 def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
     """Make the gradients of `parameters` orthogonal to `reference` where they oppose it.
 
-    A missing gradient (a head that the batch did not use) is zero in the products, and gets its
-    part of the projection like any other.
+    A missing gradient (of a head that the batch did not use) counts as zero, and gets its part of
+    the projection.
     """
     pairs = [(p, r) for p, r in zip(parameters, reference, strict=True) if r is not None]
     product = sum((p.grad * r).sum() for p, r in pairs if p.grad is not None)
@@ -63,26 +63,27 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
         return
     parts = [r for _, r in pairs]
     length = squared_length(parts)
-    if length == 0:  # a memory so well known that r.r is below the smallest number
+    if length == 0:  # r.r underflows if the memory is fitted very well
         return
-    scale = product / length
-    for (p, _), part in zip(pairs, torch._foreach_mul(parts, -scale), strict=True):
+    scale = -product / length
+    for p, r in pairs:
+        part = r * scale
         p.grad = part if p.grad is None else p.grad + part
 
 
 def squared_length(parts: list[Tensor]) -> float:
     """The sum of all squares, part after part.
 
-    Small parts of one shape are summed together: a sum for each of forty heads would take longer
-    than those of the trunk.
+    Small parts of one shape are stacked and summed in one operation: separate sums for forty heads
+    would take longer than those of the trunk.
     """
-    dtype = torch.promote_types(parts[0].dtype, torch.float32)  # numpy knows no shorter ones
+    dtype = torch.promote_types(parts[0].dtype, torch.float32)  # numpy has no bfloat16
     sums = torch.empty(len(parts), dtype=dtype).numpy()
     shapes: dict[torch.Size, list[int]] = {}
     for i, part in enumerate(parts):
         if part.numel() < 2**15 and part.layout == torch.strided:
             shapes.setdefault(part.shape, []).append(i)
-        else:  # torch divides a sum as long as this among threads
+        else:  # torch sums long tensors in parallel
             sums[i] = float((part * part).sum())
     for places in shapes.values():
         same = torch.stack([parts[i] for i in places])
@@ -91,16 +92,17 @@ def squared_length(parts: list[Tensor]) -> float:
 
 
 class AGEM(Method):
-    """The step may not raise the mean loss on a memory of past tasks."""
+    """Steps must not raise the mean loss on a memory of past tasks."""
 
     title = "A-GEM"
     family = "memory"
+    replay_size = "per_class"
     paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, ICLR 2019"
 
     per_class: PositiveInt = 13
-    """samples kept of each class of each task"""
+    """samples kept per class of each task"""
     reference_batch: PositiveInt = 256
-    """samples drawn from the memory for the reference gradient, all of it if it holds fewer"""
+    """samples drawn from the memory per reference gradient; at most all of it"""
 
     def build(self, stream: Stream) -> Strategy:
         plugin = AGEMPlugin(self.per_class, self.reference_batch)

@@ -2,15 +2,15 @@
 
     loss = CE(now) + alpha * MSE(h(x'), z') + beta * CE(h(x''), y'')
 
-x' and x'' are two draws from a reservoir that keeps of each sample its label and the outputs z that
-the network gave when it was offered.
+x' and x'' are two draws from a reservoir. It keeps each sample's label, and the outputs z that the
+network gave in the step after which the sample was offered.
 
-Avalanche's own strategy is not used: it asks the network for outputs without a task label, which a
-network of many heads does not have, and keeps a balanced memory in the reservoir's place.
+Avalanche's own strategy is not used: it needs outputs without a task label, which a multi-head
+network does not have, and it keeps a balanced memory instead of a reservoir.
 
-Differs from the paper in: the outputs z are those of the sample's own head, where the paper's one
-layer has outputs for the classes of all tasks; they are taken in the training step, with dropout
-where the network has it.
+Differs from the paper in: z holds the outputs of the sample's own head, where the paper has one
+head for the classes of all tasks; z comes from the training step, with dropout if the network has
+it.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ from clbench.training.buffers import BufferPlugin, Reservoir
 
 
 class DERPPPlugin(BufferPlugin):
-    """Replays samples with the outputs they had."""
+    """Replays samples with their labels and their earlier outputs."""
 
     buffer: Reservoir
 
@@ -71,26 +71,27 @@ class DERPPPlugin(BufferPlugin):
 
 
 def distance(out: Tensor, z: Tensor) -> Tensor:
-    """The mean squared difference; where a head has no output, `out` is -inf and is left out."""
+    """The mean squared difference, without the places where a narrow head has no output (-inf)."""
     there = out.isfinite()
     return F.mse_loss(out[there], z[:, : out.shape[1]][there])
 
 
 class DERPP(Method):
-    """Past samples are replayed with their labels, and with the outputs they once had."""
+    """Past samples are replayed with their labels and their earlier outputs."""
 
     title = "DER++"
     family = "memory"
+    replay_size = "per_class"
     paper = "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020"
 
     alpha: NonNegativeFloat = 0.1
-    """weight of the distance to the kept outputs"""
+    """weight of the distance to the earlier outputs"""
     beta: NonNegativeFloat = 0.5
     """weight of the cross-entropy of replayed samples; 0 makes it DER"""
     per_class: PositiveInt = 13
-    """size of the reservoir: this many samples times the classes of all tasks"""
+    """size of the reservoir, in samples per class of all tasks"""
     replay_batch: PositiveInt | None = None
-    """replayed samples a batch in each of the two draws; none means as many as new ones"""
+    """replayed samples per batch in each of the two draws; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
         plugin = DERPPPlugin(

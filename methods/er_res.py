@@ -1,11 +1,11 @@
 """Experience replay from a reservoir (Chaudhry et al., "tiny episodic memories", 2019).
 
-Each batch is joined by samples from the reservoir, and one mean loss is minimised over both. The
-reservoir is offered every batch after its step and goes on counting over epochs and tasks, so that
-at any time it is a uniform sample of all that was trained on.
+Samples from the reservoir join each batch, and the mean loss over both is minimised. After its step
+each batch is offered to the reservoir, which counts samples over all epochs and tasks. So at any
+time the reservoir is a uniform sample of all training samples so far.
 
 Differs from the paper in: many epochs instead of one pass; as many replayed samples as new ones by
-default, where the paper had 10 and 10.
+default, where the paper has 10 and 10.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from clbench.training.buffers import BufferPlugin, Reservoir
 
 
 class ReservoirReplayPlugin(BufferPlugin):
-    """Joins reservoir samples to every training batch."""
+    """Adds reservoir samples to every training batch."""
 
     buffer: Reservoir
 
@@ -53,12 +53,13 @@ class ERReservoir(Method):
 
     title = "ER-RES"
     family = "memory"
+    replay_size = "per_class"
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
 
     per_class: PositiveInt = 13
-    """size of the reservoir: this many samples times the classes of all tasks"""
+    """size of the reservoir, in samples per class of all tasks"""
     replay_batch: PositiveInt | None = None
-    """replayed samples a batch; none means as many as new ones"""
+    """replayed samples per batch; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
         plugin = ReservoirReplayPlugin(self.per_class * sum(stream.classes), self.replay_batch)

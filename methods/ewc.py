@@ -2,13 +2,12 @@
 
     loss = CE + strength/2 * sum_k sum_i F_ki (theta_i - theta*_ki)^2
 
-summed over past tasks k, with F the diagonal empirical Fisher of per-sample gradients. The sum of
-quadratics is itself one quadratic, with weight A = sum_k F_k and centre M = sum_k F_k theta*_k / A
-(up to a constant), so only A and M are kept and a step costs the same at every task.
+with k over past tasks, and F the diagonal empirical Fisher of per-sample gradients. Up to a
+constant, the sum of quadratics is one quadratic, with weight A = sum_k F_k and centre M = sum_k F_k
+theta*_k / A. So only A and M are kept, and a step costs the same at every task.
 
 Differs from the paper in: the Fisher uses the true labels ("empirical"), as is usual; where a
-penalty is too steep for descent, which would swing ever wider, each step goes to the centre
-(`followable`).
+penalty is so steep that descent would diverge, each step goes to the centre (`followable`).
 """
 
 from typing import Any
@@ -28,7 +27,7 @@ from clbench.training.importance import empirical_fisher, followable
 
 
 class EWCPlugin(SupervisedPlugin):
-    """Adds the gradient of the penalty after each backward pass; consolidates after each task."""
+    """Adds the gradient of the penalty after each backward pass; updates it after each task."""
 
     def __init__(self, strength: float) -> None:
         super().__init__()
@@ -37,7 +36,7 @@ class EWCPlugin(SupervisedPlugin):
         """A: the Fisher information summed over past tasks."""
         self.centre: dict[str, Tensor] = {}
         """M: where the summed penalty is least."""
-        self._held: list[tuple[Tensor, Tensor, Tensor]] = []  # theta, M, A of what is penalised
+        self._held: list[tuple[Tensor, Tensor, Tensor]] = []  # theta, M, A of each
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         self._held = [
@@ -53,7 +52,7 @@ class EWCPlugin(SupervisedPlugin):
     @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         for parameter, centre, weight in self._held:
-            if parameter.grad is not None:  # else frozen, or a past head at its centre
+            if parameter.grad is not None:  # else it is frozen, or a past head at its centre
                 parameter.grad += (parameter - centre).mul_(weight).mul_(self.strength)
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -63,7 +62,7 @@ class EWCPlugin(SupervisedPlugin):
             theta = parameters[name].detach()
             old = self.weight.get(name, torch.zeros_like(fisher))
             total = old + fisher
-            # where total is 0 nothing is penalised and the centre does not matter
+            # where total is 0 there is no penalty, and the centre does not matter
             share = torch.where(total > 0, fisher / total.clamp_min(1e-30), 0.0)
             centre = self.centre.get(name, torch.zeros_like(theta))
             self.weight[name], self.centre[name] = total, centre + share * (theta - centre)
@@ -79,7 +78,7 @@ class EWCPlugin(SupervisedPlugin):
 
 
 class EWC(Method):
-    """A quadratic penalty keeps weights that mattered for past tasks near their values."""
+    """A quadratic penalty keeps weights that matter for past tasks near their values."""
 
     title = "EWC"
     family = "regularization"

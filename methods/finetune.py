@@ -1,4 +1,4 @@
-"""Fine-tuning: one network learns task after task and nothing holds it back (ORD-FT)."""
+"""Fine-tuning: one network learns task after task, without any protection (ORD-FT)."""
 
 from clbench.method import Method
 from clbench.networks import ordinary

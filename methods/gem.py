@@ -1,17 +1,17 @@
 """Gradient Episodic Memory (Lopez-Paz and Ranzato, NeurIPS 2017).
 
-Let g be the gradient of the current batch and g_k that of the whole memory of past task k, the rows
-of G. If g.g_k < 0 for some k, the step uses the nearest g' with  g'.g_k >= 0  for all k. By the
-dual program, which has one variable per past task,
+Let g be the gradient of the current batch, and g_k, row k of G, the gradient of the whole memory of
+past task k. If g.g_k < 0 for some k, the step uses the nearest g' with  g'.g_k >= 0  for all k. The
+dual program, with one variable per past task, gives it:
 
     min_v 1/2 v^T G G^T v + (G g)^T v   subject to v >= margin,      g' = g + G^T v
 
-A margin above 0 turns the step towards lower losses on the memories, not only unraised ones.
+With a margin of 0 the losses on the memories do not rise. A margin above 0 lowers them.
 
-Differs from the paper in: many epochs instead of one pass; the memory of a task is drawn at random
-when the task is over, where the paper keeps the last samples seen; the margin bounds v from below,
-as in the authors' code, where the paper adds it to the solution (which may break a constraint).
-The gradients of the memories are taken without dropout.
+Differs from the paper in: many epochs instead of one pass; samples for the memory are drawn at
+random after each task, where the paper keeps the last samples; the margin bounds v from below, as
+in the authors' code, where the paper adds it to the solution (which can break a constraint).
+Dropout is off for the gradients of the memories.
 """
 
 from typing import Any
@@ -69,8 +69,8 @@ class GEMPlugin(BufferPlugin):
 def project(parameters: list[Tensor], references: Tensor, margin: float = 0.0) -> None:
     """Turn the gradients of `parameters` so that they oppose no row of `references`.
 
-    A missing gradient (a head that the batch did not use) is zero in the products, and gets its
-    part of the projection like any other.
+    A missing gradient (of a head that the batch did not use) counts as zero, and gets its part of
+    the projection.
     """
     g = _flat(parameters, [p.grad for p in parameters])
     if bool((references @ g >= 0).all()):
@@ -88,8 +88,8 @@ def project(parameters: list[Tensor], references: Tensor, margin: float = 0.0) -
 def dual(references: Tensor, g: Tensor, margin: float) -> Tensor:
     """v, the solution of the dual program.
 
-    It is solved for rows and g of length 1, as the gradient of a memory that is well remembered may
-    be many orders smaller than another; v is then scaled back.
+    The gradient of a well-fitted memory can be many orders of magnitude smaller than another. So
+    the program is solved for rows and g of length 1, and v is scaled back.
     """
     gram = np.zeros((len(references), len(references)))
     products = np.zeros(len(references))
@@ -98,7 +98,7 @@ def dual(references: Tensor, g: Tensor, margin: float) -> Tensor:
         gram += (rows @ rows.T).cpu().numpy()
         products += (rows @ part).cpu().numpy()
     norms, length = np.sqrt(gram.diagonal()), float(g.double().norm())
-    live = norms > 0  # a row of zeros opposes nothing
+    live = norms > 0  # a row of zeros constrains nothing
     scale = norms[live]
     gram = gram[np.ix_(live, live)] / np.outer(scale, scale) + 1e-9 * np.eye(len(scale))
     v = np.zeros(len(references))
@@ -117,18 +117,19 @@ def _flat(parameters: list[Tensor], gradients: Any) -> Tensor:
 
 
 class GEM(Method):
-    """The step may not raise the loss on the memory of any past task."""
+    """Steps must not raise the loss on the memory of any past task."""
 
     title = "GEM"
     family = "memory"
+    replay_size = "per_class"
     paper = "Lopez-Paz and Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017"
 
     per_class: PositiveInt = 13
-    """samples kept of each class of each task"""
+    """samples kept per class of each task"""
     margin: NonNegativeFloat = 0.5
-    """least weight of each memory's gradient in a step that is projected"""
+    """least weight of each memory's gradient in a projected step"""
 
-    tuned = {"split-mnist": {"per_class": 20}}  # 40 a task, the memory in the ACL paper's table
+    tuned = {"split-mnist": {"per_class": 20}}  # 40 per task: the memory in the ACL paper's table
 
     def build(self, stream: Stream) -> Strategy:
         plugin = GEMPlugin(self.per_class, self.margin)

@@ -4,22 +4,22 @@ Every hidden unit has a gate a = sigmoid(s e) per task, learned with the weights
 
     loss = CE + strength * R,   R = sum_l,i a_li (1 - c_li) / sum_l,i (1 - c_li)
 
-where c is the elementwise maximum of the gates of past tasks: units that are claimed cost nothing.
-Over the B batches of each epoch s rises from 1/smax to smax, so that gates end up near 0 or 1. The
-gradient of a weight is multiplied by 1 - min(c of the unit above, c of the unit below), so what
-past tasks have claimed stays; that of an embedding by
+where c is the elementwise maximum of the gates of past tasks, so claimed units cost nothing. Over
+the batches of each epoch s rises from 1/smax to smax, so the gates end near 0 or 1. The gradient of
+a weight is multiplied by 1 - min(c of the unit above, c of the unit below), which protects the
+units that past tasks claimed. The gradient of an embedding is multiplied by
 
     smax/s * (cosh(clamp(s e, -50, 50)) + 1) / (cosh(e) + 1)
 
-which undoes the shrinking of the sigmoid's slope, and e is kept within -6 and 6. It is filed under
-structure, for its masks; the ACL paper calls it regularization-based.
+which compensates the shrinking slope of the sigmoid, and e stays between -6 and 6. clbench counts
+HAT as a structure method, for its masks; the ACL paper calls it regularization-based.
 
-In a strategy of Avalanche's own, the optimizer must have no weight decay, and momentum only if it
-is made anew for each task: both move weights whose gradient is zero. Embeddings then share its
-learning rate; clbench gives them plain SGD.
+In a stock strategy of Avalanche, the optimizer must have no weight decay, and momentum only if each
+task starts with a new optimizer: both move weights whose gradient is zero. The embeddings then
+share its learning rate; clbench gives them plain SGD.
 
-Differs from the paper in: nothing in the algorithm; the public code's clipping of gradient norms
-at 10,000 is left out. The validation loss that chooses the epoch includes strength * R, as there.
+Differs from the paper in: gradient norms are not clipped (the public code clips them at 10,000). As
+in that code, the validation loss that chooses the epoch includes strength * R.
 """
 
 from typing import Any
@@ -48,20 +48,20 @@ def slope(batch: int, batches: int, smax: float) -> float:
 
 
 def regulariser(gates: list[Tensor], unclaimed: list[Tensor], units: float) -> Tensor:
-    """R: the share of what past tasks left free, 1 - c and in sum so many units, that the gates
+    """R: of the units that past tasks left free (1 - c, `units` in sum), the share that the gates
     open."""
     used = sum(((a * u).sum() for a, u in zip(gates, unclaimed, strict=True)), torch.zeros(()))
-    return used / max(units, 1e-12)  # nothing is free: used is 0 too
+    return used / max(units, 1e-12)  # if no unit is free, used is 0 too
 
 
 def compensation(e: Tensor, s: float, smax: float) -> Tensor:
-    """What the gradient of an embedding is multiplied by."""
+    """The factor on the gradient of an embedding."""
     bounded = (s * e).clamp(-COSH_LIMIT, COSH_LIMIT)
     return smax / s * (bounded.cosh() + 1) / (e.cosh() + 1)
 
 
 class HATPlugin(SupervisedPlugin):
-    """Trains a `HATNet`: anneals its gates, and keeps what past tasks have claimed."""
+    """Trains a `HATNet`: anneals its gates, and protects the units that past tasks claimed."""
 
     def __init__(self, strength: float = 0.75) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class HATPlugin(SupervisedPlugin):
         self._unclaimed = (unclaimed, sum(float(u.sum()) for u in unclaimed))
 
     def parameter_groups(self, model: HATNet) -> list[dict[str, Any]]:
-        """Embeddings learn by plain SGD."""
+        """The embeddings learn by plain SGD."""
         embeddings = list(model.embeddings.parameters())
         return [{"params": embeddings, "momentum": 0.0, "weight_decay": 0.0}]
 
@@ -130,7 +130,7 @@ class HATPlugin(SupervisedPlugin):
         self.claimed = [torch.maximum(c, a) for c, a in zip(self.claimed, gates, strict=True)]
 
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """The share of each layer that past tasks have claimed, in percent."""
+        """The share of each layer that past tasks claimed, in percent."""
         return {"used_capacity": [100 * float(c.mean()) for c in self.claimed]}
 
     def memory(self) -> Memory:
@@ -144,9 +144,9 @@ class HATPlugin(SupervisedPlugin):
 
 
 def free(model: HATNet, claimed: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """What the gradients of each layer's weight and bias are multiplied by."""
+    """The factors on the gradients of each layer's weight and bias."""
     factors = []
-    below = None  # c of the layer's inputs; images come from nobody
+    below = None  # c of the layer's inputs; the first layer has no layer below
     for layer, c, repeats in zip(model.layers, claimed, model.repeats, strict=True):
         weight: Any = layer.weight  # (out, in) or (out, in, kh, kw)
         kept = c.view(-1, *[1] * (weight.dim() - 1)).expand(len(c), *weight.shape[1:])
@@ -159,21 +159,24 @@ def free(model: HATNet, claimed: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
 
 
 class HAT(Method):
-    """Each task learns which units it uses, and those of past tasks are kept."""
+    """Each task learns which units it uses, and the units of past tasks are protected."""
 
     title = "HAT"
     family = "structure"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
+    lays_open = {
+        "used_capacity": {"title": "units claimed by past tasks", "kind": "layers", "unit": "%"}
+    }
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
     fixed = {"weight_decay": "it would shrink the weights that past tasks have claimed"}
     backbones = ("mlp", "alexnet")  # batch norm and shortcuts have no gates
 
     strength: NonNegativeFloat = 0.75
-    """lambda: weight of the regulariser on units that a task opens"""
+    """lambda: weight of the regulariser, which counts the free units that a task opens"""
     smax: PositiveFloat = 400.0
-    """steepest slope of the gates, at the end of an epoch and in tests"""
+    """steepest slope of the gates, reached at the end of an epoch and used in tests"""
     width: PositiveInt = 256
-    """units of a hidden layer, if the network is an MLP"""
+    """units per hidden layer, if the network is an MLP"""
     input_dropout: Fraction = 0.2
     """share of inputs dropped in training, if the network is an MLP"""
     dropout: Fraction = 0.5
@@ -182,7 +185,7 @@ class HAT(Method):
     tuned = {
         "split-mnist-5k": {"lr": 0.2},
         "split-mnist": {"lr": 0.2},
-        # the width behind the published 97.4 % and 2.8 MB; the rest by validation data
+        # the width of the published 97.4 % and 2.8 MB; the rest is chosen by validation data
         "permuted-mnist": {"width": 500, "strength": 2.0, "input_dropout": 0.0, "dropout": 0.0},
     }
 

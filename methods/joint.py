@@ -1,7 +1,7 @@
 """Joint training: all tasks at once, from the initial weights (ORD-JT).
 
-The paper's row is one model trained on the union of all tasks. Intransigence needs, for each k, a
-model trained on tasks 1..k; `each=true` trains those too, anew at every task.
+The paper's row is one model, trained on the union of all tasks. Intransigence needs, for each k, a
+model trained on tasks 1..k: `each=true` trains all of them, each from the initial weights.
 """
 
 import copy
@@ -32,7 +32,7 @@ class JointStrategy(Strategy):
         return list(range(super().training_tasks()[0] + 1))
 
     def memory(self) -> Memory:
-        """The network and all images that it is trained on, train and valid, as in the paper."""
+        """The network and all training and validation images, as in the paper."""
         tasks = self.stream.tasks
         images = sum(len(task.train) + len(task.valid) for task in tasks)
         numbers = tasks[0].test.inputs(slice(0, 1)).numel()
@@ -44,10 +44,11 @@ class Joint(Method):
 
     title = "ORD-JT"
     family = "reference"
+    upper_bound = True
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ORD-JT)"
 
     each: bool = False
-    """train anew on tasks 1..k after every task k, not only on all tasks at the end"""
+    """train a new model on tasks 1..k after every task k, not only one on all tasks"""
 
     tuned = {"split-mnist": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.001}}
 

@@ -2,15 +2,15 @@
 
     loss = CE + strength * sum over past tasks k of KL(softmax(o_k / T) || softmax(h_k / T))
 
-with h_k the output of head k for the current samples, and o_k what the network said there before
-the current task. The loss is Avalanche's `LearningWithoutForgetting`, which is right for networks
-of many heads; where heads are of one width, it is made of all of them at once, from the features of
-the step's own forward pass. It has a term for every past task, and so its cost grows with them.
+with h_k the output of head k for the current samples, and o_k the output of the same head before
+the current task. The loss is Avalanche's `LearningWithoutForgetting`. If all heads have one width,
+they are computed together, from the features of the step's own forward pass. The loss has a term
+per past task, so its cost grows with their number.
 
-Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: the
-new network's outputs for past heads come from the pass that the step makes anyway, with the same
-dropout masks, where heads are of one width; the old network predicts without dropout, and is copied
-again when the next task starts, so that a checkpoint needs no second network.
+Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: if
+all heads have one width, the outputs of past heads come from the step's own forward pass, with its
+dropout masks; the old network predicts without dropout, and is copied when the next task starts, so
+a checkpoint needs no second network.
 """
 
 import copy
@@ -31,7 +31,7 @@ from clbench.training import Strategy
 
 
 class Distillation(LearningWithoutForgetting):
-    """Avalanche's loss, with one product and one softmax for all past heads that are alike."""
+    """Avalanche's loss, with one product and one softmax for all past heads if they are alike."""
 
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
         past, old = list(self.prev_classes_by_task), self.prev_model
@@ -41,9 +41,9 @@ class Distillation(LearningWithoutForgetting):
             return super()._lwf_penalty(out, x, curr_model)
         with torch.no_grad():
             then = F.softmax(old.outputs(old.trunk(x), past) / self.temperature, 1)
-        seen, z = getattr(out, "made_of", (None, None))
-        if seen is not x:
-            z = curr_model.trunk(x)
+        made = curr_model.features
+        same_pass = made is not None and made.x is x and made.out is out
+        z = made.z if same_pass else curr_model.trunk(x)
         now = F.log_softmax(curr_model.outputs(z, past) / self.temperature, 1)
         return F.kl_div(now, then, reduction="sum") / len(x)
 
@@ -74,7 +74,7 @@ class LwFPlugin(AvalancheLwF):
 
 
 class LwF(Method):
-    """The network keeps saying of new samples what it said before, in the heads of past tasks."""
+    """The heads of past tasks keep their old outputs on new samples (distillation)."""
 
     title = "LwF"
     version = 3
@@ -84,7 +84,7 @@ class LwF(Method):
     strength: NonNegativeFloat = 1.0
     """weight of the distillation"""
     temperature: PositiveFloat = 2.0
-    """T: how much both outputs are softened"""
+    """T: softens both outputs"""
 
     def build(self, stream: Stream) -> Strategy:
         plugin = LwFPlugin(self.strength, self.temperature)

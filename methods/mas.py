@@ -2,17 +2,17 @@
 
     loss = CE + strength * sum_i Omega_i (theta_i - theta*_i)^2
 
-theta* being the weights after the last task, and Omega summed over past tasks of the mean absolute
-gradient of the squared output norm, over samples x_n of the task:
+theta* holds the weights after the last task. Omega sums, over past tasks, the mean absolute
+gradient of the squared output norm over the task's samples x_n:
 
     Omega_i = 1/N sum_n |d ||f(x_n)||^2 / d theta_i|
 
-No label is used. Kept are Omega and theta*, so a step costs the same at every task.
+No label is used. Only Omega and theta* are kept, so a step costs the same at every task.
 
-Avalanche's own plugin is not used: it takes the absolute value of the mean gradient of a batch, in
-which samples of opposite signs cancel, with dropout on, and averages over tasks.
+Avalanche's own plugin is not used: it takes the absolute value of a batch's mean gradient, in which
+samples of opposite signs cancel; it leaves dropout on; and it averages over tasks.
 
-Differs from the paper in: nothing but `followable`, as in ewc.py.
+Differs from the paper in: only `followable`, as in ewc.py.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def squared_norm(out: Tensor, y: Tensor) -> Tensor:
 
 
 class MASPlugin(EWCPlugin):
-    """EWC's penalty with other weights, around the last task's parameters."""
+    """EWC's penalty with other weights, centred on the parameters after the last task."""
 
     def __init__(self, strength: float) -> None:
         super().__init__(2 * strength)  # EWC's has a factor of 1/2
@@ -52,7 +52,7 @@ class MASPlugin(EWCPlugin):
 
 
 class MAS(Method):
-    """A quadratic penalty keeps weights near their values that past outputs are sensitive to."""
+    """A quadratic penalty keeps weights that past outputs are sensitive to near their values."""
 
     title = "MAS"
     family = "regularization"

@@ -1,20 +1,20 @@
 """PackNet (Mallya and Lazebnik, CVPR 2018).
 
-Each task is learned with all weights that no earlier task owns, on top of those that are owned.
-Then the smallest of its weights are given back, layer by layer, those it keeps are trained once
-more without the others, and are frozen. A task is tested with the weights of tasks up to its own,
-so nothing is forgotten. Biases are learned by the first task alone.
+Each task trains all weights that no earlier task owns, on top of the owned weights. Then its
+smallest weights are pruned, layer by layer. The remaining ones are trained once more without the
+pruned ones, and are frozen. A task is tested with the weights of all tasks up to its own, so
+nothing is forgotten. Only the first task trains the biases.
 
-The network with its masks is Avalanche's `PackNetModel`, around the trunk; heads are not pruned.
-Avalanche's plugin is not used, as it prunes at a given epoch, where the shared schedule decides how
-long a task is learned: here both phases follow the schedule, the second for `retrain` epochs at
-most. Weights that were given back start again from 0, as in the paper.
+The network with its masks is Avalanche's `PackNetModel` around the trunk; heads are not pruned.
+Avalanche's plugin is not used: it prunes at a given epoch, but the shared schedule decides how long
+a task trains. Here both phases follow the schedule, the second for at most `retrain` epochs. Pruned
+weights start again from 0, as in the paper.
 
-Differs from the paper in: by default tasks get equal shares of the weights, where the paper gives
-back 50 % or 75 % each time, of which nothing is left after twenty tasks; the network is not
-pretrained, and is trained again at the full learning rate. The second phase comes on top of the
-protocol's epochs. With a share of 5 % early tasks learn slowly: what is left of an untrained
-network passes on little of a signal.
+Differs from the paper in: by default all tasks get equal shares of the weights, where the paper
+prunes 50 % or 75 % each time, which leaves nothing after twenty tasks; the network is not
+pretrained; the second phase uses the full learning rate, and its epochs come on top of those of the
+protocol. With a share of 5 % early tasks learn slowly, as the remains of an untrained network pass
+on little signal.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ class PackedNet(TaskNet):
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in stream.classes)
 
     def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        with torch.inference_mode(False):  # masks made inside it could not be changed later
+        with torch.inference_mode(False):  # inference tensors could not be changed later
             self.trunk.activate_task(min(task_label, self.trunk.task_count))
         out: Tensor = self.heads[task_label](self.trunk(x, torch.tensor([task_label])))
         return out
@@ -54,7 +54,7 @@ class PackedNet(TaskNet):
 
 
 class PackNetStrategy(Strategy):
-    """Learns each task twice: with all free weights, and with those that it keeps."""
+    """Learns each task twice: with all free weights, then with the weights that it keeps."""
 
     model: PackedNet
 
@@ -79,13 +79,13 @@ class PackNetStrategy(Strategy):
             layer.wrappee.weight[layer.pruned_mask] = 0
 
     def diagnostics(self) -> dict[str, Any]:
-        """The share of each layer that is owned by tasks so far, in percent."""
+        """The share of each layer that learned tasks own, in percent."""
         owners = [layer.task_index for layer in self.model.packed]
         done = self.model.trunk.task_count
         return {"used_capacity": [100 * float((o < done).float().mean()) for o in owners]}
 
     def memory(self) -> Memory:
-        # the owner of each weight is needed to predict, and takes a byte
+        # prediction needs the owner of each weight, one byte
         owners = sum(layer.task_index.numel() for layer in self.model.packed)
         return super().memory() + Memory(architecture=owners)
 
@@ -96,20 +96,23 @@ class PackNetStrategy(Strategy):
 
 
 class PackNet(Method):
-    """Each task owns a part of the weights, found by pruning, and reads those of earlier ones."""
+    """Each task owns a part of the weights, found by pruning, and uses those of earlier tasks."""
 
     title = "PackNet"
     family = "structure"
     paper = "Mallya and Lazebnik, PackNet: Adding Multiple Tasks to a Single Network, CVPR 2018"
+    lays_open = {
+        "used_capacity": {"title": "weights owned by tasks", "kind": "layers", "unit": "%"}
+    }
     zero_forgetting = True
     protocol = {"weight_decay": 0.0}
     fixed = {"weight_decay": "it would shrink the weights of past tasks"}
     backbones = ("mlp", "alexnet")  # the weights of batch norm cannot be divided among tasks
 
     keep: Fraction | None = None
-    """share of the free weights that a task keeps; none gives all tasks equally many"""
+    """share of the free weights that a task keeps; none: all tasks get equally many"""
     retrain: PositiveInt = 10
-    """epochs of training after the pruning, at most"""
+    """most epochs of training after pruning"""
 
     def build(self, stream: Stream) -> Strategy:
         return PackNetStrategy(

@@ -1,17 +1,18 @@
 """Progressive Neural Networks (Rusu et al., 2016).
 
-Each task gets a column of its own, which reads the frozen columns of all earlier tasks through
-laterals; `clbench.networks.pnn` has the formula. What a column says never changes once its task is
-over, so nothing is forgotten. All columns are there from the start and count as architecture; the
-cost of a step grows with the number of earlier tasks.
+Each task has its own column, which reads the frozen columns of all earlier tasks through laterals;
+`clbench.networks.pnn` has the formula. The outputs of a column do not change after its task, so
+nothing is forgotten. All columns exist from the start and count as architecture. The cost of a step
+grows with the number of earlier tasks.
 
-A column's layers have `width` times the units of the ordinary network: by default 1.117 / tasks for
-the AlexNet, as in HAT's comparison (the total is then about that of one ordinary network), and a
-quarter for the MLP, 64 units.
+A column's layers have `width` times the units of the ordinary network. The default is 1.117 / tasks
+for the AlexNet, as in HAT's comparison (all columns together are then about as large as one
+ordinary network), and a quarter for the MLP, 64 units.
 
-Differs from the paper in: earlier columns run without dropout, which the paper does not have; U has
-no bias beside that of W. Where images turn into a full layer, V is a 1x1 convolution before the
-flattening; a full V behind it, as in HAT's comparison, takes 89 million weights at 84 pixels.
+Differs from the paper in: the networks have dropout, and earlier columns run without it; U has no
+bias of its own. Between the last convolution and the first full layer, V is a 1x1 convolution
+before the flattening; a full V after it, as in HAT's comparison, has 89 million weights at 84
+pixels.
 """
 
 import torch
@@ -34,7 +35,8 @@ class PNN(Method):
     backbones = ("mlp", "alexnet")  # the paper has no laterals for batch norm and shortcuts
 
     width: PositiveFloat | None = None
-    """units of a column's layers as a share of the ordinary network's; none: see above"""
+    """units per layer of a column, relative to the ordinary network; none: a quarter for the MLP,
+    1.117 / tasks for the AlexNet"""
 
     def build(self, stream: Stream) -> Strategy:
         usual = 0.25 if stream.backbone == "mlp" else 1.117 / len(stream)

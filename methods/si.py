@@ -2,21 +2,21 @@
 
     loss = CE + strength * sum_i Omega_i (theta_i - theta*_i)^2
 
-theta* being the weights after the last task. While a task is learned, each parameter adds up what
-it did for the loss, with g the gradient of CE alone and d the step just made,
+theta* holds the weights after the last task. During a task, each parameter sums up its contribution
+to lowering the loss, with g the gradient of CE alone and d the step,
 
     omega_i = - sum_steps g_i d_i,      Omega_i += omega_i / (D_i^2 + damping)
 
-with D the change over the whole task. Kept are Omega and theta*, so a step costs the same at every
-task.
+where D is the change over the whole task. Only Omega and theta* are kept, so a step costs the same
+at every task.
 
-Avalanche's own plugin is not used: on a CPU it takes no copies of the weights, so that every d is 0
-and nothing is ever penalised; its gradients include the penalty's; and it caps Omega at 0.001.
+Avalanche's own plugin is not used: on a CPU it does not copy the weights, so every d is 0 and there
+is never a penalty; its gradients include that of the penalty; and it caps Omega at 0.001.
 
-Differs from the paper in: an Omega below 0, which would drive its parameter away without bound, is
-set to 0; where a penalty is too steep for descent, each step goes to the anchor (`followable`). The
-shared schedule puts the weights of the best epoch back after a task, and the sum omega ends at that
-epoch too.
+Differs from the paper in: a negative Omega is set to 0, as it would drive its parameter away
+without bound; where a penalty is so steep that descent would diverge, each step goes to the anchor
+(`followable`). The shared schedule restores the weights of the best epoch after a task, so the sum
+omega ends at that epoch too.
 """
 
 import math
@@ -36,7 +36,7 @@ from clbench.training.importance import followable
 
 
 class SIPlugin(SupervisedPlugin):
-    """Follows each parameter's part in lowering the loss, and holds on to those that mattered."""
+    """Measures how much each parameter lowers the loss, and penalises changes accordingly."""
 
     def __init__(self, strength: float, damping: float = 1e-3) -> None:
         super().__init__()
@@ -44,15 +44,15 @@ class SIPlugin(SupervisedPlugin):
         self.importance: dict[str, Tensor] = {}
         """Omega."""
         self.anchor: dict[str, Tensor] = {}
-        """theta*; before the first task is over, where it started."""
-        self._weight: dict[str, Tensor] = {}  # Omega, as far as a step can follow it
+        """theta*; during the first task, the initial weights."""
+        self._weight: dict[str, Tensor] = {}  # Omega, limited by `followable`
         self._path: dict[str, Tensor] = {}  # omega of the task so far
         self._best: dict[str, Tensor] = {}  # omega at the end of its best epoch
         self._before: dict[str, tuple[Tensor, Tensor, Tensor]] = {}  # theta; it and g before a step
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         parameters = list(strategy.model.named_parameters())
-        for name, p in parameters:  # new ones, like a head that Avalanche has just added
+        for name, p in parameters:  # some may be new, like a head that Avalanche has just added
             self.anchor.setdefault(name, p.detach().clone())
         self._path = {name: torch.zeros_like(p) for name, p in parameters}
         self._best = {}
@@ -67,7 +67,7 @@ class SIPlugin(SupervisedPlugin):
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
         self._before = {}
         for name, p in strategy.model.named_parameters():
-            if p.grad is None:  # a past head, which still is at its anchor
+            if p.grad is None:  # a past head, still at its anchor
                 continue
             self._before[name] = (p, p.detach().clone(), p.grad.clone())
             if name in self._weight:
@@ -107,7 +107,7 @@ class SIPlugin(SupervisedPlugin):
 
 
 class SI(Method):
-    """A quadratic penalty keeps weights near their values that did much for past losses."""
+    """A quadratic penalty keeps weights that lowered past losses near their values."""
 
     title = "SI"
     family = "regularization"
@@ -116,11 +116,11 @@ class SI(Method):
     strength: NonNegativeFloat = 1.0
     """c: weight of the quadratic penalty"""
     damping: PositiveFloat = 1e-3
-    """xi: keeps the importance of parameters that hardly moved finite"""
+    """xi: keeps the importance finite for parameters that hardly move"""
 
     tuned = {
         "split-mnist-5k": {"strength": 10.0, "lr": 0.01},
-        "permuted-mnist": {"strength": 0.01},  # by validation data; 0.1 diverged, unlimited
+        "permuted-mnist": {"strength": 0.01},  # by validation data
     }
 
     def build(self, stream: Stream) -> Strategy:

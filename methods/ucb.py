@@ -5,23 +5,23 @@ Weights are independent Gaussians q = N(mu, sigma^2), learned by Bayes by backpr
     loss = E_q[CE] + E_q[log q(w) - log p(w)] / N
     p(w) = pi N(w; 0, sigma1^2) + (1 - pi) N(w; 0, sigma2^2)
 
-with N the number of training samples. What keeps past tasks is the learning rate: from the second
-task on that of each mu is multiplied by its sigma, so that weights that are certain move little.
-That of rho stays. In tests the means predict.
+with N the number of training samples. The learning rate protects past tasks: from the second task
+on, the rate of each mu is multiplied by its sigma, so certain weights move little. The rate of rho
+stays the same. In tests the means predict.
 
-E_q of the CE is estimated by `samples` draws (local reparameterisation in linear layers, see
-`clbench.networks.bayes`) and that of log p by one draw of all weights a step; E_q[log q] is the
-negative entropy, known in closed form. All three have gradients to mu and rho.
+E_q[CE] is estimated by `samples` draws (local reparameterisation in linear layers, see
+`clbench.networks.bayes`), and E_q[log p] by one draw of all weights per step. E_q[log q] is the
+negative entropy, in closed form. All three have gradients to mu and rho.
 
-Differs from the paper in: one draw a step by default, not ten; the rate of a mu follows its sigma
-at every step, not that at the task's start; sigma2 is 0.3, not e^-6 to e^-8. Near 0 the second
-Gaussian pulls a mu by mu / (sigma2^2 N), and SGD diverges where lr / (sigma2^2 N) is above 2, at
-e^-6 for N below some thousands (the released code cannot notice, having no gradient there). A head
-that is learned for the first time, having nothing to keep, learns at the full rate. The loss is
-that of the mean sample, so that the learning rate means what it means for other methods; rho starts
-as a constant; prior and entropy are over the trunk and the current head; the shared schedule
-chooses the epoch by the validation CE. It does not follow the released code, where sigma is never
-updated, the prior has no gradient and heads of later tasks stay random.
+Differs from the paper in: one draw per step by default, not ten; the rate of a mu follows its
+current sigma, not its sigma at the start of the task; sigma2 is 0.3, not e^-6 to e^-8. Near 0 the
+second Gaussian pulls a mu by mu / (sigma2^2 N), so SGD diverges if lr / (sigma2^2 N) is above 2,
+which at e^-6 happens for N below some thousands (the released code has no gradient there). A head
+that is learned for the first time has nothing to protect and learns at the full rate. The loss is a
+mean over samples, as in the other methods, so learning rates are comparable; rho starts as a
+constant; prior and entropy cover the trunk and the current head; the shared schedule chooses the
+epoch by the validation CE. The released code is not followed: there sigma is never updated, the
+prior has no gradient and the heads of later tasks stay random.
 """
 
 import math
@@ -41,17 +41,18 @@ from clbench.training.bayes import BayesPlugin
 
 
 def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
-    """Minus the derivative of log p(w): w / sigma^2, of both Gaussians by their shares at w."""
+    """Minus the derivative of log p(w): w / sigma^2, averaged over both Gaussians by their share
+    of the density at w."""
     tight1, tight2 = 1 / sigma1**2, 1 / sigma2**2
     if pi in (0.0, 1.0):
         return w * (tight1 if pi else tight2)
-    odds = math.log(pi / (1 - pi)) + math.log(sigma2 / sigma1)  # of the first at 0, as a logarithm
+    odds = math.log(pi / (1 - pi)) + math.log(sigma2 / sigma1)  # log odds of the first at 0
     share = w.square().mul_((tight2 - tight1) / 2).add_(odds).sigmoid_()
     return share.mul_(tight1 - tight2).add_(tight2).mul_(w)
 
 
 class UCBPlugin(BayesPlugin):
-    """Trains a `BayesNet` by Bayes by backprop, certain weights more slowly."""
+    """Trains a `BayesNet` by Bayes by backprop, and certain weights more slowly."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class UCBPlugin(BayesPlugin):
         """Labels of the tasks learned so far."""
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """Of E_q[log q(w)], which is -log sigma and a constant, minus log p(w) at one draw of w."""
+        """Of E_q[log q(w)], which is -log sigma plus a constant, minus log p(w) at a draw of w."""
         noise = torch.randn_like(mu)
         pull = mixture_slope(torch.addcmul(mu, sigma, noise), *self.mixture)
         return pull, noise.mul_(pull).sub_(sigma.reciprocal())
@@ -74,7 +75,7 @@ class UCBPlugin(BayesPlugin):
     @torch.no_grad()
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
         for name, layer in strategy.model.bayes_layers(self.k).items():
-            # a head that is learned for the first time has nothing to keep
+            # a head that is learned for the first time has nothing to protect
             scaled = bool(self.tasks) if name.startswith("trunk.") else self.k in self.tasks
             if scaled:
                 layer.weight_mu.grad *= F.softplus(layer.weight_rho)
@@ -85,8 +86,8 @@ class UCBPlugin(BayesPlugin):
 
     @torch.no_grad()
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """Of each layer of the trunk, the mean sigma, and how far sigmas differ: their standard
-        deviation as a part of it. Where they are all alike, nothing is guided by uncertainty."""
+        """Per layer of the trunk: the mean sigma, and the standard deviation of the sigmas relative
+        to it. If the sigmas are all alike, uncertainty guides nothing."""
         layers = strategy.model.bayes_layers().items()
         sigmas = [F.softplus(m.weight_rho) for name, m in layers if name.startswith("trunk.")]
         return {
@@ -102,30 +103,34 @@ class UCBPlugin(BayesPlugin):
 
 
 class UCB(Method):
-    """Bayesian weights, whose learning rate is their uncertainty."""
+    """Bayesian weights with learning rates proportional to their uncertainty."""
 
     title = "UCB"
     version = 2
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
+    lays_open = {
+        "mean_sigma": {"title": "mean sigma", "kind": "layers"},
+        "sigma_spread": {"title": "standard deviation of sigma / mean sigma", "kind": "layers"},
+    }
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
     fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}
     backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1
-    """draws of the weights in a training step; a convolution makes one for all"""
+    """draws of the weights per training step; convolutions draw once"""
     rho: float = -3.0
     """initial rho of every weight; sigma = log(1 + exp(rho))"""
     mu_std: PositiveFloat | None = 0.1
-    """initial means are drawn from N(0, mu_std^2); none means as in an ordinary layer"""
+    """initial means are drawn from N(0, mu_std^2); none: as in an ordinary layer"""
     pi: Fraction = 0.25
     """weight of the prior's first Gaussian"""
     sigma1: PositiveFloat = 1.0
     """sigma of the prior's first Gaussian"""
     sigma2: PositiveFloat = 0.3
-    """sigma of the prior's second Gaussian; much smaller ones need many samples, see above"""
+    """sigma of the prior's second Gaussian; much smaller values need many training samples"""
 
-    tuned = {  # in the AlexNet, with its wider layers, means and sigmas of an MLP are far too large
+    tuned = {  # the means and sigmas of an MLP are far too large for the wider AlexNet
         "split-cifar100": {"mu_std": None, "rho": -6.0},
         "split-miniimagenet": {"mu_std": None, "rho": -6.0},
         "five-datasets": {"mu_std": None, "rho": -6.0},

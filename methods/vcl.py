@@ -1,25 +1,25 @@
 """Variational Continual Learning (Nguyen et al., ICLR 2018).
 
-Weights are independent Gaussians q = N(mu, sigma^2). Task k is learned by
+Weights are independent Gaussians q = N(mu, sigma^2). The loss on task k is
 
     loss = E_q[CE] + KL(q || prior) / N
 
-with N the number of its training samples and the prior the posterior q of task k-1, N(0, 1) at
-first. The KL is in closed form, over the trunk and the task's own head; each head has a posterior
-of its own, and N(0, 1) before it is learned. E_q is estimated by `samples` draws (local
-reparameterisation in linear layers, see `clbench.networks.bayes`). In tests the probabilities of
-`test_samples` draws are averaged; they come from a generator of their own, so that a test
-disturbs nothing and gives the same numbers again.
+with N the number of the task's training samples. The prior is the posterior q after task k-1, and
+N(0, 1) at first. The KL is in closed form, over the trunk and the task's own head; the prior of a
+head is N(0, 1) until the head is learned. E_q is estimated by `samples` draws (local
+reparameterisation in linear layers, see `clbench.networks.bayes`). Tests average the probabilities
+of `test_samples` draws. These draws have their own generator, so a test does not change the
+training and gives the same numbers again.
 
-Adam is used, as the paper demands: the gradients of rho are orders smaller than those of mu, and
-plain SGD hardly moves sigma. Its learning rate is a multiple of the protocol's, so that schedule
-and `--lr` mean the same; the protocol's momentum plays no part.
+The optimizer is Adam, as in the paper: the gradients of rho are orders of magnitude smaller than
+those of mu, and plain SGD hardly moves sigma. Its learning rate is a multiple of the protocol's, so
+the schedule and `--lr` work as usual. The protocol's momentum is not used.
 
-Differs from the paper in: one draw a step by default and ten in tests, where its code has 10 and
-100; means start at random, not from a maximum-likelihood fit to the first
-task; the KL leaves out heads of other tasks, whose gradients are zero or would pull
-heads that are not learned yet; the shared schedule chooses the epoch by the validation CE, where
-the paper trains for a fixed number.
+Differs from the paper in: one draw per step by default and ten in tests, where the paper's code has
+10 and 100; means start at random, not from a maximum-likelihood fit to the first task; the KL
+leaves out the heads of other tasks, whose gradients are zero or would pull heads that are not
+learned yet; the shared schedule chooses the epoch by the validation CE, where the paper trains for
+a fixed number of epochs.
 """
 
 from dataclasses import replace
@@ -40,12 +40,12 @@ from clbench.training.bayes import BayesPlugin
 
 
 class VCLPlugin(BayesPlugin):
-    """Trains a `BayesNet` towards the posterior, from the last task's as prior."""
+    """Trains a `BayesNet`, with the posterior after the last task as prior."""
 
     def __init__(self, samples: int = 1) -> None:
         super().__init__(samples)
         self.prior: dict[str, Gaussian] = {}
-        """q after the last task, of the trunk and of each head that was learned."""
+        """q after the last task, of the trunk and of each learned head."""
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> Gaussian:
         return kl_slopes(mu, sigma, self.prior.get(name))
@@ -66,7 +66,7 @@ class VCLPlugin(BayesPlugin):
 
 
 class AdamStrategy(Strategy):
-    """The shared protocol with Adam in SGD's place, at `rate` times its learning rates."""
+    """The shared protocol with Adam instead of SGD, at `rate` times its learning rates."""
 
     def __init__(self, *, rate: float, **kwargs: Any) -> None:
         self.rate = rate
@@ -80,7 +80,7 @@ class AdamStrategy(Strategy):
 
 
 class VCL(Method):
-    """The posterior over weights after one task is the prior of the next."""
+    """The posterior over weights after one task is the prior of the next task."""
 
     title = "VCL"
     version = 2
@@ -91,19 +91,19 @@ class VCL(Method):
     backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1
-    """draws of the weights in a training step; a convolution makes one for all"""
+    """draws of the weights per training step; convolutions draw once"""
     test_samples: NonNegativeInt = 10
-    """draws of the weights in a test, their probabilities averaged; 0: the means predict"""
+    """draws of the weights per test, whose probabilities are averaged; 0: the means predict"""
     rho: float = -3.0
     """initial rho of every weight; sigma = log(1 + exp(rho))"""
     mu_std: PositiveFloat | None = 0.1
-    """initial means are drawn from N(0, mu_std^2); none means as in an ordinary layer"""
+    """initial means are drawn from N(0, mu_std^2); none: as in an ordinary layer"""
     adam_rate: PositiveFloat = 0.02
-    """learning rate of Adam as a multiple of the protocol's: 0.001 where that is 0.05"""
+    """learning rate of Adam relative to the protocol's: 0.02 turns 0.05 into 0.001"""
 
     tuned = {
         "permuted-mnist": {"adam_rate": 0.01},
-        # in the AlexNet, with its wider layers, means and sigmas of an MLP are far too large
+        # the means and sigmas of an MLP are far too large for the wider layers of the AlexNet
         "split-cifar100": {"mu_std": None, "rho": -5.0},
         "split-miniimagenet": {"mu_std": None, "rho": -5.0},
         "five-datasets": {"mu_std": None, "rho": -5.0},
@@ -117,7 +117,7 @@ class VCL(Method):
         return AdamStrategy(rate=self.adam_rate, model=model, stream=stream, plugins=[plugin])
 
     def network(self, stream: Stream) -> BayesNet:
-        """The benchmark's backbone and heads, of Gaussian weights."""
+        """The benchmark's backbone and heads, with Gaussian weights."""
         return BayesNet(
             backbone(stream.backbone, stream.input_shape),
             stream.classes,

@@ -1,17 +1,17 @@
 """VCL with a coreset (Nguyen et al., ICLR 2018): K-center samples are kept for the prediction.
 
-Of each task `coreset` training samples are chosen by the greedy K-center rule (each next one is the
-farthest from those chosen, in input space), taken out of the training data, and kept. VCL learns
-the rest. To test task i, a copy of the network is fitted to the coreset of task i,
+The greedy K-center rule chooses `coreset` training samples of each task: each next sample is the
+farthest from those chosen so far, in input space. They are kept and not trained on; VCL learns the
+rest. To test task i, a copy of the network is fitted to the coreset of task i,
 
     loss = E_q[CE] + KL(q || posterior) / coreset
 
-and thrown away after the test, so that what is learned next never sees the coresets.
+The copy is discarded after the test, so later training never sees the coresets.
 
-Differs from the paper in: what `vcl` lists; a test is fitted to its own task's coreset, where the
-paper takes those of all tasks (its code, where there are many heads, does as is done here); the
-first centre is the first sample in the task's (shuffled) order; the fit to a coreset takes a fixed
-number of full-batch steps.
+Differs from the paper in: the points that `vcl` lists; a test is fitted to the coreset of its own
+task, where the paper uses the coresets of all tasks (its code for multi-head networks does the same
+as this one); the first centre is the first sample in the task's (shuffled) order; the fit to a
+coreset takes a fixed number of full-batch steps.
 """
 
 import copy
@@ -34,7 +34,7 @@ from .vcl import VCL, VCLPlugin
 
 
 def k_center(x: Tensor, n: int) -> Tensor:
-    """Indices of n rows: the first, then always the one farthest from all chosen so far."""
+    """Indices of n rows: the first row, then always the row farthest from all chosen rows."""
     x = x.flatten(1)
     squares = x.square().sum(1)
     nearest = torch.full_like(squares, torch.inf)
@@ -42,7 +42,7 @@ def k_center(x: Tensor, n: int) -> Tensor:
     while len(chosen) < n:
         last = chosen[-1]
         nearest = torch.minimum(nearest, squares - 2 * (x @ x[last]) + squares[last])
-        nearest[chosen] = -torch.inf  # equal samples: none is taken twice
+        nearest[chosen] = -torch.inf  # a row is chosen once, even among equal rows
         chosen.append(int(nearest.argmax()))
     return torch.tensor(chosen)
 
@@ -59,7 +59,7 @@ class Coresets(Buffer):
 
 
 class VCLCPlugin(VCLPlugin):
-    """VCL that holds samples back, and fits a copy of the network to them for each test."""
+    """VCL that holds samples back and fits a copy of the network to them for each test."""
 
     def __init__(
         self, samples: int = 1, coreset: int = 40, steps: int = 100, lr: float = 1e-3
@@ -68,7 +68,7 @@ class VCLCPlugin(VCLPlugin):
         self.coreset, self.steps, self.lr = coreset, steps, lr
         self.kept = Coresets()
         self.learning = False
-        self._learned: nn.Module | None = None  # the real network, while a copy is tested
+        self._learned: nn.Module | None = None  # the real network, during a test of a copy
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         super().before_training_exp(strategy, **kwargs)
@@ -100,7 +100,7 @@ class VCLCPlugin(VCLPlugin):
 
     def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
         task = int(strategy.experience.task_labels[0])
-        # while a task is learned, validation data choose the epoch of the network itself
+        # during training, validation measures the network itself, to choose its epoch
         if not self.learning and task in self.kept.t.tolist():
             self._learned = strategy.model
             strategy.model = self.fitted(strategy.model, task)
@@ -110,9 +110,9 @@ class VCLCPlugin(VCLPlugin):
             strategy.model, self._learned = self._learned, None
 
     def fitted(self, model: BayesNet, task: int) -> BayesNet:
-        """A copy, fitted to the coreset of a task from the posterior as prior.
+        """A copy, fitted to the coreset of a task, with the posterior as prior.
 
-        Draws come from a generator of its own: a test disturbs nothing.
+        It draws from its own generator, so a test does not change the training.
         """
         x, y = (part.to(next(model.parameters()).device) for part in self.kept.of_task(task))
         fit = copy.deepcopy(model).train()
@@ -144,16 +144,16 @@ class VCLCPlugin(VCLPlugin):
 
 
 class VCLC(VCL):
-    """VCL, with samples of each task held back for the prediction."""
+    """VCL that holds samples of each task back for the prediction."""
 
     title = "VCL-C"
     family = "memory"
     paper = "Nguyen et al., Variational Continual Learning, ICLR 2018 (K-center coreset)"
 
     coreset: PositiveInt = 40
-    """samples of each task that are kept, and not trained on"""
+    """samples per task that are kept and not trained on"""
     coreset_steps: PositiveInt = 100
-    """steps of the fit to a coreset before a test"""
+    """steps of the fit to a coreset"""
     coreset_lr: PositiveFloat = 0.001
     """learning rate of Adam in that fit"""
 

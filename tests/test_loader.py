@@ -41,6 +41,16 @@ def test_batches_for_a_gpu_are_made_there():
                 assert [part.device.type for part in batch] == ["cuda"] * 3
 
 
+def test_known_values_come_with_the_batch_they_belong_to():
+    split = small_stream().tasks[0].train
+    loader = TensorLoader([split], 16, generator(0, "x"))
+    assert {loader.given for _ in loader} == {None}
+    loader.known = loader.x.flatten(1).sum(1)
+    for x, _, _ in loader:
+        assert loader.given.x is x
+        assert torch.equal(loader.given.values, x.flatten(1).sum(1))
+
+
 def test_a_batch_of_one_task_has_one_number_for_it():
     split = small_stream().tasks[1].train
     for _, y, t in TensorLoader([split], 16, generator(0, "x")):

@@ -9,14 +9,12 @@ import torch
 from avalanche.evaluation.metrics import loss_metrics
 from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
-from torch import nn
 
 from clbench.methods.agem import AGEMPlugin
 from clbench.networks import ordinary
 from clbench.report.profile import PARTS, by_part, profile
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.sgd import SGD
 from clbench.training.strategy import STEP
 
 
@@ -117,66 +115,3 @@ def test_a_record_keeps_them_and_run_shows_them(
     assert abs(sum(map(float, costs.values())) - shares[PARTS.index("plugins")]) < 0.3
     del record["seconds"]["parts"]
     assert len(profile([record]).splitlines()) == 2  # a record from before: no line
-
-
-# ---- SGD ----
-
-
-@pytest.mark.parametrize(
-    "later", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"maximize": True}]
-)
-def test_sgd_steps_as_torchs_does(later: dict[str, float]) -> None:
-    """To the bit, though some parameters have no gradient, and with options that come later."""
-    torch.manual_seed(0)
-    values = [torch.randn(5, 3), torch.randn(7), torch.randn(2, 2)]
-    mine, theirs = ([nn.Parameter(value.clone()) for value in values] for _ in range(2))
-    optimizers = [
-        kind([{"params": p[:2]}, {"params": p[2:], "lr": 0.3}], lr=0.1, foreach=True)
-        for kind, p in ((SGD, mine), (torch.optim.SGD, theirs))
-    ]
-    for step in range(8):
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        assert all(p.grad is None for p in mine)
-        for i, (p, q) in enumerate(zip(mine, theirs, strict=True)):
-            if (step + i) % 3:
-                p.grad = torch.randn_like(p)
-                q.grad = p.grad.clone()
-        for optimizer in optimizers:
-            if step == 4:
-                optimizer.param_groups[1].update(later)
-            optimizer.step()
-        assert all(torch.equal(p, q) for p, q in zip(mine, theirs, strict=True))
-    assert not any(torch.equal(p, value) for p, value in zip(mine, values, strict=True))
-
-
-def test_sgd_keeps_what_torchs_can_do() -> None:
-    """Nothing to learn, closures, sparse gradients, gradients set to zero, and hooks, once a step
-    whichever way it goes."""
-    embedding = nn.Embedding(4, 2, sparse=True)
-    weight = embedding.weight
-    wanted = weight.detach().clone()
-    torch.optim.SGD([weight], lr=0.5)  # from here on torch's own steps call hooks
-    sgd, hooked = SGD([weight], lr=0.5), []
-    sgd.register_step_post_hook(lambda *args: hooked.append(args))
-    sgd.step()
-    assert torch.equal(weight, wanted)
-
-    def closure() -> float:
-        loss = embedding(torch.tensor([1])).sum()
-        loss.backward()
-        return float(loss.detach())
-
-    assert sgd.step(closure) == float(wanted[1].sum())
-    wanted[1] -= 0.5
-    assert torch.equal(weight, wanted)
-    sgd.step()
-    wanted[1] -= 0.5
-    assert torch.equal(weight, wanted)
-    weight.grad = torch.ones(4, 2)
-    sgd.zero_grad(set_to_none=False)
-    assert weight.grad is not None
-    assert not weight.grad.any()
-    sgd.param_groups[0]["momentum"] = 0.9
-    sgd.step()
-    assert len(hooked) == 4

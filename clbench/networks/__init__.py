@@ -1,4 +1,4 @@
-"""Backbones by name, and the multi-head network that ordinary methods learn with."""
+"""Backbones by name, and the multi-head network that ordinary methods train."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -27,5 +27,5 @@ def backbone(name: str, input_shape: Sequence[int]) -> Backbone:
 
 
 def ordinary(stream: "Stream") -> MultiHead:
-    """The benchmark's own backbone with one linear head for each of its tasks."""
+    """The benchmark's backbone with one linear head per task."""
     return MultiHead(backbone(stream.backbone, stream.input_shape), stream.classes)

@@ -1,8 +1,7 @@
 """The networks of Adversarial Continual Learning: shared S, private P^k, heads p^k, adversary D.
 
-Sizes are those that give the paper's parameter counts (they follow from latent widths of 64, 128,
-256 and 130; the sizes in the paper's text do not). `Recipe` holds what changes how they train and
-leaves the counts alone.
+The sizes give the paper's parameter counts, with latent widths of 64, 128, 256 and 130. (The sizes
+in the paper's text give other counts.)
 """
 
 import math
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from clbench.loader import Known
 from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
 from clbench.networks.pooling import ReLUMaxPool2d
@@ -22,28 +22,25 @@ HIDDEN = 175
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an ACLNet is put together."""
+    """The values that an ACLNet is built from: `ACL().recipe()` gives the method's defaults.
 
-    latent: int = 64
-    head: tuple[int, int] = (28, 14)
-    shared: bool = True
-    """S is there (ablation)."""
-    private: bool = True
-    """the P^k are there (ablation)"""
-    features: str = "relu"
-    """`relu`: z ends in ReLU (S: and dropout), as published; `norm`: in a layer norm without
-    parameters, so that neither branch can die or drown the other; `relu-norm`: in both."""
-    he_init: bool = False
-    """S starts from He's initialisation instead of torch's default, under which its seven layers
-    pass almost no signal."""
-    shared_dropout: str = "layers"
-    """`layers`: after every layer of S, as published; `once`: 0.3 before its last layer."""
-    scale: tuple[float, float] = (1.0, 0.0)
-    """Inputs x become scale[0] * x + scale[1] first (the public code did not scale MNIST)."""
-    head_dropout: float = 0.5
-    """Dropout after the first layer of a head."""
-    branch_drop: float = 0.0
-    """Chance that a sample loses z_S while training, and as much that it loses z_P."""
+    The method's parameters of the same names have the explanations. Some of the reasons: a layer
+    norm at the end of z keeps either branch from dying or drowning the other; from torch's default
+    initialisation the seven layers of a convolutional S pass on almost no signal.
+    """
+
+    latent: int
+    head1: int
+    head2: int
+    shared: bool
+    private: bool
+    features: str
+    he_init: bool
+    shared_dropout: str
+    head_dropout: float
+    branch_drop: float
+    scale: tuple[float, float]
+    """The network first turns its inputs x into scale[0] * x + scale[1]."""
 
 
 class ACLNet(TaskNet):
@@ -52,7 +49,7 @@ class ACLNet(TaskNet):
     def __init__(self, input_shape: Sequence[int], classes: Sequence[int], recipe: Recipe) -> None:
         super().__init__()
         if not (recipe.shared or recipe.private):
-            raise ValueError("ACL needs S or P: shared=false and private=false leave no network")
+            raise ValueError("ACL needs S or P, but both shared and private are false")
         self.recipe = recipe
         flat = len(input_shape) < 3 or min(input_shape[1:]) < 32
         shared, private = (_shared_mlp, _private_mlp) if flat else (_shared_conv, _private_conv)
@@ -63,43 +60,52 @@ class ACLNet(TaskNet):
         width = recipe.latent * (recipe.shared + recipe.private)
         self.heads = nn.ModuleList(_head(width, recipe, c) for c in classes)
         self.current_private: int | None = None
-        """If set, all samples go through this P (an accident of the public code)."""
+        """If set, all samples go through this P, as in the public code."""
         self.last: tuple[Tensor, Tensor] | None = None
-        """z_S and z_P of the last forward pass in training mode, before any dropping."""
+        """z_S and z_P of the last forward pass in training mode, before a branch is dropped."""
+        self.known: Known | None = None
+        """The z_S of a batch, if they were computed before."""
 
     @property
     def frozen(self) -> bool:
-        """Whether S is there and does not learn."""
+        """Whether there is an S that does not learn."""
         return self.shared is not None and not next(self.shared.parameters()).requires_grad
 
     def train(self, mode: bool = True) -> "ACLNet":
-        """As usual, but a frozen S is a fixed function: without dropout."""
+        """As usual, but a frozen S stays in evaluation mode: it has no dropout."""
         super().train(mode)
         if self.shared is not None and self.frozen:
             self.shared.eval()
         return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
-        """z_S and z_P of each sample, z_P by the sample's own task; empty where a part is off.
+        """z_S and z_P of each sample, z_P by the P of its task; of width 0 where a branch is off.
 
-        S is not asked where samples carry its answer, as the loader's `x.known`."""
-        known = None if x.requires_grad else getattr(x, "known", None)
+        S does not run if `known` has the z_S of this very x and x needs no gradient.
+        """
+        known = self.known
+        if known is None or known.x is not x or x.requires_grad:
+            known = None
         x = self.scaled(x)
         none = x.new_zeros(len(x), 0)
-        z_s = known if known is not None else none if self.shared is None else self.shared(x)
+        z_s = known.values if known else none if self.shared is None else self.shared(x)
         if not len(self.private):
             return z_s, none
         if self.current_private is not None:
             tasks = self.current_private
         return z_s, by_task(x, tasks, lambda part, k: self.private[k](part))
 
+    def spaces(self, x: Tensor, task: int) -> dict[str, Tensor]:
+        """The latent spaces by name, (n, width) each; the width is 0 where a branch is off."""
+        return dict(zip("SP", self.latents(x, task), strict=True))
+
     def scaled(self, x: Tensor) -> Tensor:
-        """What the branches see of x."""
+        """The inputs of the branches."""
         scale, shift = self.recipe.scale
         return x if (scale, shift) == (1.0, 0.0) else x * scale + shift
 
     def classify(self, z_s: Tensor, z_p: Tensor, tasks: Tensor | int) -> Tensor:
-        """The heads' logits."""
+        """The logits of the heads."""
         return by_task(torch.cat([z_p, z_s], 1), tasks, lambda z, k: self.heads[k](z))
 
     def forward(self, x: Tensor, task_labels: Tensor | int) -> Tensor:
@@ -114,7 +120,7 @@ class ACLNet(TaskNet):
         return self.forward(x, task_label)
 
     def _drop_branches(self, z_s: Tensor, z_p: Tensor) -> tuple[Tensor, Tensor]:
-        """For some samples one branch is zeroed, and what is kept is scaled up as in dropout."""
+        """Zero one branch for some samples, and scale up the others, as dropout does."""
         rate = self.recipe.branch_drop
         draw = torch.rand(len(z_s), 1, device=z_s.device)
         scale = 1 / (1 - rate)
@@ -122,7 +128,7 @@ class ACLNet(TaskNet):
 
 
 class Discriminator(nn.Module):
-    """Says which task a z_S comes from; label 0 is noise."""
+    """Predicts which task a z_S comes from; label 0 is noise."""
 
     def __init__(self, latent: int, labels: int) -> None:
         super().__init__()
@@ -209,12 +215,11 @@ def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
 
 
 def _head(inputs: int, recipe: Recipe, classes: int) -> nn.Sequential:
-    hidden = recipe.head
     return nn.Sequential(
-        nn.Linear(inputs, hidden[0]),
+        nn.Linear(inputs, recipe.head1),
         nn.ReLU(),
         Dropout(recipe.head_dropout),
-        nn.Linear(hidden[0], hidden[1]),
+        nn.Linear(recipe.head1, recipe.head2),
         nn.ReLU(),
-        nn.Linear(hidden[1], classes),
+        nn.Linear(recipe.head2, classes),
     )

@@ -17,7 +17,7 @@ class Backbone(nn.Module):
 
 
 class MLP(Backbone):
-    """Two hidden layers of 256 ReLU units, as the paper gives ordinary methods on MNIST."""
+    """Two hidden layers of 256 ReLU units, the paper's network for ordinary methods on MNIST."""
 
     def __init__(self, input_shape: Sequence[int], width: int = 256) -> None:
         super().__init__()
@@ -36,11 +36,11 @@ class MLP(Backbone):
 
 
 class AlexNet(Backbone):
-    """The AlexNet-like network of HAT (Serra et al., 2018), as wide as the paper's counts ask for.
+    """The AlexNet-like network of HAT (Serra et al., 2018), with the paper's parameter counts.
 
-    Three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each followed by
-    ReLU, dropout and max-pooling (dropout is drawn first, which is the same), then two layers of
-    2048 units.
+    It has three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each
+    followed by ReLU, dropout and max-pooling (dropout comes first here, which is equivalent), then
+    two layers of 2048 units.
     """
 
     features = 2048

@@ -1,14 +1,14 @@
-"""Networks whose weights are independent Gaussians: the ones that VCL and UCB train.
+"""Networks whose weights are independent Gaussians, for VCL and UCB.
 
 Every number w of a layer has q(w) = N(mu, sigma^2), sigma = softplus(rho) (Blundell et al., 2015).
-In training mode a pass draws: a linear layer draws its outputs, which are Gaussian for each sample,
+In training mode a linear layer draws its outputs, which are Gaussian for each sample,
 
     y ~ N(mu x + mu_b, sigma^2 x^2 + sigma_b^2)
 
-(the local reparameterisation of Kingma et al., 2015: the same expected loss as drawing weights
-anew for each sample, with less noise). A convolution draws one set of weights for the batch, as
-its outputs at different places share weights and are not independent. In evaluation mode the means
-predict, or the mean of the probabilities of some draws from a generator of the network's own.
+(the local reparameterisation of Kingma et al., 2015: the expected loss is that of new weights for
+each sample, with less noise). A convolution draws one set of weights for the batch, because its
+outputs at different places share weights and are not independent. In evaluation mode the means
+predict, or the network averages the probabilities of some draws from its own generator.
 """
 
 import math
@@ -28,7 +28,7 @@ Gaussian = tuple[Tensor, Tensor]
 """Mean and sigma, elementwise."""
 
 Slopes = Callable[[str, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Of a name, mu and sigma: the derivatives of a function of q by mu and by sigma."""
+"""(name, mu, sigma) -> the derivatives of a function of q by mu and by sigma."""
 
 
 class BayesLayer(nn.Module):
@@ -38,7 +38,7 @@ class BayesLayer(nn.Module):
         """Means start as the layer's own values, or from N(0, mu_std^2)."""
         super().__init__()
         if layer.bias is None:
-            raise TypeError("a layer without bias stands before a batch norm, which has no sigma")
+            raise TypeError("a layer without a bias precedes a batch norm, which has no sigma")
         self.weight_mu = nn.Parameter(layer.weight.detach().clone())
         self.bias_mu = nn.Parameter(layer.bias.detach().clone())
         self.weight_rho = nn.Parameter(torch.full_like(layer.weight, rho))
@@ -47,7 +47,7 @@ class BayesLayer(nn.Module):
             nn.init.normal_(self.weight_mu, 0.0, mu_std)
             nn.init.normal_(self.bias_mu, 0.0, mu_std)
         self.generator: torch.Generator | None = None
-        """If set, draws come from it, in evaluation mode too; else from the global one."""
+        """If set, the source of all draws, in evaluation mode too; else the global one is."""
 
     @property
     def draws(self) -> bool:
@@ -69,7 +69,7 @@ class BayesLinear(BayesLayer):
             return mean
         variances = F.softplus(self.weight_rho).square(), F.softplus(self.bias_rho).square()
         variance = F.linear(x.square(), *variances)
-        # not 0, where the root has no slope
+        # at 0 the square root has no slope
         return mean + variance.clamp_min(1e-16).sqrt() * self.noise(mean)
 
 
@@ -79,7 +79,7 @@ class BayesConv2d(BayesLayer):
     def __init__(self, layer: nn.Conv2d, rho: float, mu_std: float | None) -> None:
         super().__init__(layer, rho, mu_std)
         if layer.padding_mode != "zeros":
-            raise TypeError(f"padding by {layer.padding_mode} is not there, only by zeros")
+            raise TypeError(f"padding mode {layer.padding_mode} is not supported, only zeros")
         self.how: tuple[Any, ...] = (layer.stride, layer.padding, layer.dilation, layer.groups)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -92,9 +92,9 @@ class BayesConv2d(BayesLayer):
 
 
 class BayesNet(MultiHead):
-    """A backbone and one head per task, all of Gaussian weights.
+    """A backbone and one head per task, all with Gaussian weights.
 
-    The backbone's dropout is left out: the noise of the weights takes its place.
+    The noise of the weights replaces the backbone's dropout.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class BayesNet(MultiHead):
         test_samples: int = 0,
         seed: int = 0,
     ) -> None:
-        """With `test_samples` of 0 the means predict; `seed` is that of the draws in tests."""
+        """With `test_samples` 0 the means predict; `seed` seeds the draws in tests."""
         super().__init__(trunk, classes)
         self.test_samples, self.seed = test_samples, seed
         for name, module in list(self.named_modules()):
@@ -126,7 +126,7 @@ class BayesNet(MultiHead):
             setattr(self.get_submodule(parent), last, new)
 
     def bayes_layers(self, task: int | None = None) -> dict[str, BayesLayer]:
-        """Layers by name: all of them, or those that a task uses, the trunk and its head."""
+        """Layers by name: all, or those that a task uses, which are the trunk and its head."""
         found = {n: m for n, m in self.named_modules() if isinstance(m, BayesLayer)}
         if task is None:
             return found
@@ -142,7 +142,7 @@ class BayesNet(MultiHead):
 
     @contextmanager
     def drawing(self, generator: torch.Generator) -> Iterator[None]:
-        """Meanwhile all draws come from the generator, and are made in evaluation mode too."""
+        """Inside, all draws come from the generator, and evaluation mode draws too."""
         layers = list(self.bayes_layers().values())
         for layer in layers:
             layer.generator = generator
@@ -153,7 +153,7 @@ class BayesNet(MultiHead):
                 layer.generator = None
 
     def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
-        """Logits; of several draws in a test, the logarithm of the mean probabilities."""
+        """Logits; in a test with several draws, the logarithms of the mean probabilities."""
         if self.training or not self.test_samples:
             return super().forward(x, task_labels)
         with self.drawing(torch.Generator().manual_seed(self.seed)):
@@ -168,9 +168,9 @@ class BayesNet(MultiHead):
 
 
 def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> None:
-    """Add `scale` times the gradients of a function of q to those that mu and rho have.
+    """Add `scale` times the gradients of a function of q to the gradients of mu and rho.
 
-    By hand: with autograd a training step would take about twice the time.
+    They are computed by hand: with autograd a training step would take about twice the time.
     """
     with torch.no_grad():
         for name, layer in model.bayes_layers(task).items():
@@ -183,12 +183,12 @@ def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> No
 
 
 def kl_slopes(mu: Tensor, sigma: Tensor, prior: Gaussian | None) -> Gaussian:
-    """The slopes of KL(q || prior) by mu and sigma; what has no prior yet has N(0, 1).
+    """The slopes of KL(q || prior) by mu and sigma; without a prior it is N(0, 1).
 
-    Of each number the KL is  log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2
+    Per number the KL is  log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2
     """
     if prior is None:
         return mu, sigma - sigma.reciprocal()
     m0, s0 = prior
-    # at the prior itself both are exactly 0: Adam would make whole steps of a rounding error
+    # both are exactly 0 at the prior: Adam would turn a rounding error into a full step
     return (mu - m0).div_(s0).div_(s0), (sigma / s0).div_(s0).sub_(sigma.reciprocal())

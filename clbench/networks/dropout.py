@@ -1,11 +1,11 @@
-"""Dropout whose masks are cheap to draw on a CPU.
+"""Dropout with masks that a CPU draws quickly.
 
-Torch draws Bernoulli masks one by one from a serial generator, which takes up to half of a training
-step of the AlexNet-like networks. Here each forward pass takes one seed from torch's global
-generator (so runs stay seeded and resumable) and draws the whole mask as 16-bit words from numpy's
-SFC64. A unit is dropped with chance p rounded to a multiple of 2^-16, and kept ones are scaled by
-that very chance, so the expectation is exact. Other devices use torch's own dropout, and so does
-everyone under the protocol's `torch_dropout`.
+Torch draws Bernoulli masks number by number from a serial generator. That takes up to half of a
+training step of the AlexNet-like networks. Here each forward pass takes one seed from torch's
+global generator (so runs stay seeded and resumable) and draws the whole mask as 16-bit words from
+numpy's SFC64. The chance of dropping a unit is p, rounded to a multiple of 2^-16. The scale of the
+kept units uses the rounded chance, so the expectation is exact. Other devices use torch's own
+dropout, and so does a CPU under the protocol's `torch_dropout`.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
         self.fast = True
-        """Whether masks are drawn here, not by torch."""
+        """Whether masks are drawn here instead of by torch."""
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -34,12 +34,12 @@ class Dropout(nn.Module):
         drop = round(self.p * _STEPS)
         if not self.fast or drop == _STEPS or x.device.type != "cpu":
             return F.dropout(x, self.p)
-        # one multiplication forward and one backward, by 0 or what kept units are scaled by
+        # one multiplication forward and one backward, by 0 or by the scale of kept units
         return (x * scaled_mask(x.shape, drop)).to(x.dtype)
 
 
 def scaled_mask(shape: torch.Size, drop: int) -> Tensor:
-    """Numbers that are 0 with chance drop / 2^16 and have a mean of 1, from one draw of torch's
+    """Numbers that are 0 with chance drop / 2^16 and have a mean of 1; takes one draw from torch's
     global generator."""
     seed = int(torch.randint(2**63 - 1, ()))
     count = shape.numel()

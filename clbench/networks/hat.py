@@ -1,65 +1,24 @@
-"""A network whose hidden units are gated per task: the one that HAT trains (Serra et al., 2018).
+"""A network whose hidden units are gated per task, for HAT (Serra et al., 2018).
 
-Made of any backbone that is a plain chain of layers. After each of its layers l stands a gate
+It is made from any backbone that is a plain chain of layers. Each layer l has a gate
 
     a_l^t = sigmoid(s e_l^t)
 
-with one embedding e_l^t of task t per unit, or per channel of a convolution. It multiplies what
-leaves the layer, behind its ReLU, dropout and pooling. Heads are not gated.
+with one embedding e_l^t of task t per unit, or per channel of a convolution. The gate multiplies
+the output of the layer, after its ReLU, dropout and pooling. Heads are not gated.
 """
 
 import copy
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from clbench.networks.backbones import Backbone
+from clbench.networks.chain import blocks, enter
 from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet
-
-
-@dataclass(frozen=True)
-class Block:
-    """A layer with weights, and what follows it up to the next one."""
-
-    layer: nn.Linear | nn.Conv2d
-    end: list[nn.Module]
-
-    @property
-    def units(self) -> int:
-        """Outputs: units, or channels."""
-        layer = self.layer
-        return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
-
-    @property
-    def inputs(self) -> int:
-        layer = self.layer
-        return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
-
-
-def blocks(trunk: Backbone) -> list[Block]:
-    """The chain of a backbone's layers; flattening is left to whoever runs them."""
-    found: list[Block] = []
-    chain = getattr(trunk, "layers", None)
-    if not isinstance(chain, nn.Sequential):
-        raise TypeError(f"{type(trunk).__name__} is no chain of layers")
-    for module in chain:
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            found.append(Block(module, []))
-        elif any(True for _ in module.parameters()):
-            raise TypeError(f"{type(module).__name__} is neither nn.Linear nor nn.Conv2d")
-        elif found and not isinstance(module, nn.Flatten):
-            found[-1].end.append(module)
-    return found
-
-
-def enter(layer: nn.Module, x: Tensor) -> Tensor:
-    """The layer's output; a linear one takes images flattened."""
-    out: Tensor = layer(x.flatten(1) if isinstance(layer, nn.Linear) else x)
-    return out
 
 
 class HATNet(TaskNet):
@@ -78,7 +37,7 @@ class HATNet(TaskNet):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
     ) -> None:
-        """`dropout` goes behind every hidden layer, beside what the trunk itself has."""
+        """`dropout` follows every hidden layer, in addition to the trunk's own dropout."""
         super().__init__()
         chain = blocks(trunk)
         extra = [Dropout(dropout)] if dropout else []
@@ -92,9 +51,9 @@ class HATNet(TaskNet):
         self.repeats = [1] + [
             after.inputs // before.units for before, after in itertools.pairwise(chain)
         ]
-        """How many inputs of a layer one unit below feeds: positions, where channels are
-        flattened."""
-        # one parameter per layer and task: tasks that are not trained get no gradient at all
+        """How many inputs of each layer come from one unit below: the number of positions where
+        channels are flattened, else 1."""
+        # one parameter per layer and task, so other tasks get no gradient at all
         self.embeddings = nn.ModuleList(
             nn.ParameterList(nn.Parameter(torch.randn(n)) for _ in classes) for n in self.units
         )
@@ -107,7 +66,7 @@ class HATNet(TaskNet):
         return [of_layer[task] for of_layer in self.embeddings]  # type: ignore[index]
 
     def gates(self, task: int, s: float | None = None) -> list[Tensor]:
-        """a^t of every layer, at the slope of the present mode if none is given."""
+        """a^t of every layer, by default at the slope of the current mode."""
         if s is None:
             s = self.s if self.training else self.smax
         return [torch.sigmoid(s * e) for e in self.embedding(task)]

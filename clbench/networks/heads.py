@@ -1,8 +1,8 @@
-"""One head per task, chosen by the task label of each sample."""
+"""Networks with one head per task, which the task label of each sample chooses."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from avalanche.models import MultiTaskModule
@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from clbench.networks.backbones import Backbone
 
 Groups = list[tuple[int, int]]
-"""How many tasks have how many samples, in the order in which they lie."""
+"""(number of tasks, samples per task), in the order of the rows."""
 
 
 def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Run `forward(x_k, k)` on the samples of each task k and put the rows back in order.
+    """Run `forward(x_k, k)` on the samples of each task k, and return the rows in their old order.
 
-    Heads of different widths are filled up with -inf, so that a softmax over the row ignores what
-    the sample's own head does not have.
+    Outputs of narrow heads are padded with -inf, which a softmax over the row ignores.
     """
     if isinstance(tasks, int):
         return forward(x, tasks)
@@ -39,20 +38,20 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
 
 def _mixed(tasks: Tensor) -> bool:
     """Whether there is more than one task."""
-    one = tasks.stride(0) == 0  # an expanded number, as clbench's loader gives it
+    one = tasks.stride(0) == 0  # an expanded number, from clbench's loader
     return not (one or bool((tasks == tasks[0]).all()))
 
 
 def _sorted(tasks: Tensor) -> tuple[list[int], list[int], Tensor]:
-    """The tasks, how many samples each has, and the order in which these lie task by task."""
+    """The tasks, the number of samples of each, and the order that sorts rows by task."""
     present, counts = tasks.unique(return_counts=True)
     return present.tolist(), counts.tolist(), tasks.argsort(stable=True)
 
 
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
-    """The tasks, those with few samples first; how many tasks have how many samples; and the order
-    in which samples lie so."""
-    tasks = tasks.long()  # smaller integers are no indices
+    """The tasks, those with few samples first; their groups of equal size; and the order that sorts
+    rows in this way."""
+    tasks = tasks.long()  # smaller integer types cannot index
     counts = tasks.bincount()
     order = (counts[tasks] * len(counts) + tasks).argsort(stable=True)
     present, sizes = tasks[order].unique_consecutive(return_counts=True)
@@ -61,11 +60,12 @@ def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
 
 
 class _Linears(torch.autograd.Function):
-    """Each row through the linear head of its task, of which all have the same width.
+    """Each row through the linear head of its task; all heads have the same width.
 
-    What autograd does once, without its bookkeeping for many small heads. Heads with equally
-    many rows share one batched product, so that thirty cost little more than ten: `order` puts rows
-    task by task, and the tasks of a group side by side; weights and biases are stacked likewise.
+    It gives autograd's gradients without its bookkeeping for many small heads. Heads with equally
+    many rows share one batched product, so thirty heads cost little more than ten. `order` sorts
+    the rows by task, with the tasks of a group side by side; weights and biases are stacked in the
+    same order of tasks.
     """
 
     @staticmethod
@@ -100,7 +100,7 @@ class _Linears(torch.autograd.Function):
 def _grouped(
     groups: Groups, rows: tuple[Tensor, ...], heads: tuple[Tensor, ...]
 ) -> Iterator[tuple[Tensor, ...]]:
-    """For each group its part of `rows`, as (tasks, rows, ...), and of `heads`."""
+    """For each group, its part of `rows`, as (tasks, rows, ...), and of `heads`."""
     tasks, samples = [n for n, _ in groups], [n * size for n, size in groups]
     parts = zip(*(part.split(samples) for part in rows), strict=True)
     owners = zip(*(part.split(tasks) for part in heads), strict=True)
@@ -111,8 +111,8 @@ def _grouped(
 class TaskNet(MultiTaskModule):
     """A network whose `forward(x, task_labels)` routes samples by task.
 
-    All tasks are allocated at the start, so Avalanche's adaptation to an experience has nothing
-    to add. Subclasses give `forward_single_task`.
+    All heads exist from the start, so Avalanche's adaptation to an experience has nothing to add.
+    Subclasses define `forward_single_task`.
     """
 
     def adaptation(self, experience: Any) -> None:
@@ -122,6 +122,14 @@ class TaskNet(MultiTaskModule):
         return by_task(x, task_labels, self.forward_single_task)
 
 
+class Features(NamedTuple):
+    """One forward pass: inputs, the trunk's features, and the outputs made of them."""
+
+    x: Tensor
+    z: Tensor
+    out: Tensor
+
+
 class MultiHead(TaskNet):
     """A shared trunk and one linear head per task."""
 
@@ -129,10 +137,16 @@ class MultiHead(TaskNet):
         super().__init__()
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
+        self.features: Features | None = None
+        """The last forward pass in training mode, for losses that need its features."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy starts without `features`: a tensor with a gradient history cannot be copied."""
+        return self.__dict__ | {"features": None}
 
     def train(self, mode: bool = True) -> "MultiHead":
-        """As usual, but heads that are `alike` have no mode to set: forty would take a tenth of a
-        millisecond, which methods that look back with the network pay in every step."""
+        """As usual, but faster: heads that are `alike` have no mode to set. Forty heads would take
+        0.1 ms, in every step of methods that switch modes to look back."""
         if not self.alike:
             return super().train(mode)
         self.training = mode
@@ -143,31 +157,31 @@ class MultiHead(TaskNet):
 
     def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
         z = self.trunk(x)
-        if task_labels is None:  # Avalanche asks so for every head's output, by task
+        if task_labels is None:  # Avalanche's way to get the outputs of all heads, by task
             return {k: head(z) for k, head in enumerate(self.heads)}
         out = self._classify(z, task_labels)
-        out.made_of = (x, z)  # type: ignore[attr-defined]  # for who wants more of the same pass
+        self.features = Features(x, z, out) if self.training else None
         return out
 
     def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
         if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, groups, order = _by_size(task_labels)
             weights, biases = self._parameters_of(present)
-            if z.dtype == weights[0].dtype:  # not where autocast computes
+            if z.dtype == weights[0].dtype:  # false under autocast
                 stacked = torch.stack(weights), torch.stack(biases)
                 out: Tensor = _Linears.apply(z, order, groups, *stacked)
                 return out
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
-        """What several heads, which are `alike`, say of the same features: (B, C, tasks), in which
-        a softmax over classes works on many tasks at once."""
+        """The outputs of several heads that are `alike`, (B, C, tasks), so that one softmax over
+        classes covers all tasks."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
         out = nn.functional.linear(z, weight, bias)
         return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()
 
     def _parameters_of(self, tasks: Sequence[int]) -> tuple[list[Any], list[Any]]:
-        """Weights and biases of heads, taken in a way far faster than by their attributes."""
+        """Weights and biases of heads; by `head.weight` this would be far slower."""
         owned = [head._parameters for head in self.heads]
         return [owned[k]["weight"] for k in tasks], [owned[k]["bias"] for k in tasks]
 

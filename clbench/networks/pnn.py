@@ -4,8 +4,9 @@ With h_l^k the output of layer l of column k, f its ReLU (and dropout, pooling),
 
     h_l^k = f( W_l^k h_{l-1}^k  +  U_l^k relu( V_l^k [alpha_l^{k,j} h_{l-1}^j] for all j < k ) )
 
-V brings the earlier columns, each times a learned scalar alpha, down to the width of one column
-(a 1x1 convolution on images), U is of W's kind. The first layer has no lateral, the head has one.
+V reduces the earlier columns, each times a learned scalar alpha, to the width of one column (a 1x1
+convolution on images). U is a layer of the same kind as W. The first layer has no lateral; the head
+has one.
 """
 
 import copy
@@ -16,15 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from clbench.networks.backbones import Backbone
+from clbench.networks.chain import Block, blocks, enter
 from clbench.networks.dropout import Dropout
-from clbench.networks.hat import Block, blocks, enter
 from clbench.networks.heads import TaskNet
 
 Layer = nn.Linear | nn.Conv2d
 
 
 class Lateral(nn.Module):
-    """What the earlier columns add to a layer's input to its ReLU."""
+    """The contribution of the earlier columns to the output of a layer, before its ReLU."""
 
     def __init__(self, columns: int, width: int, images: bool, out: Layer) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class Column(nn.Module):
     def forward(self, x: Tensor, before: list[list[Tensor]], fixed: bool) -> list[Tensor]:
         """The outputs of all layers and of the head; `before` holds those of earlier columns.
 
-        A column that is `fixed` is a fixed function: it has no dropout.
+        With `fixed`, the column runs without dropout.
         """
         outputs: list[Tensor] = []
         for i, layer in enumerate([*self.layers, self.head]):
@@ -80,18 +81,18 @@ class Column(nn.Module):
 class PNNNet(TaskNet):
     """One column per task, of `width` times the trunk's units in each layer.
 
-    A sample of task k runs through columns 1 to k, so cost grows with k. No gradient reaches the
-    earlier columns: what they say can never change.
+    A sample of task k runs through columns 1 to k, so the cost grows with k. No gradient reaches
+    the earlier columns, so their outputs never change.
     """
 
     def __init__(self, trunk: Backbone, classes: Sequence[int], width: float) -> None:
-        """Only the structure of `trunk` is read; it may live on torch's meta device."""
+        """Only the structure of `trunk` is read; it may be on torch's meta device."""
         super().__init__()
         chain = blocks(trunk)
         self.columns = nn.ModuleList(Column(chain, width, c, k) for k, c in enumerate(classes))
 
     def adaptation(self, experience: Any) -> None:
-        """Before a task is learned, the columns of those before it are frozen."""
+        """Freeze the columns of earlier tasks before a task is learned."""
         if self.training:
             current = int(experience.task_labels[0])
             for k, column in enumerate(self.columns):
@@ -107,9 +108,9 @@ class PNNNet(TaskNet):
 
 
 def _like(block: Block, below: Block | None, inputs: int, units: int, bias: bool = True) -> Layer:
-    """A layer of the block's kind with other widths."""
+    """A layer of the same kind as the block's, with other widths."""
     if isinstance(block.layer, nn.Conv2d):
         like: Any = block.layer
         return nn.Conv2d(inputs, units, like.kernel_size, like.stride, like.padding, bias=bias)
-    positions = block.inputs // below.units if below else 1  # of a channel that is flattened
+    positions = block.inputs // below.units if below else 1  # per flattened channel
     return nn.Linear(inputs * positions, units, bias=bias)

@@ -1,10 +1,10 @@
 """ReLU and max-pooling in one, fast on a CPU.
 
-Torch pools images that lie channel by channel one number at a time, and those that lie pixel by
-pixel (`channels_last`) many at once, some ten times faster: images are turned around for it. The
-ReLU follows the pooling, where a quarter of the numbers is left; the greatest of a window and what
-its gradient reaches are the same in either order, bit for bit. For the same reason dropout may
-stand before both.
+Torch pools images in channel order one number at a time, and images in pixel order
+(`channels_last`) many at once, about ten times faster. So images are converted first. The ReLU
+follows the pooling, which leaves a quarter of the numbers. The maximum of a window and the place
+that gets its gradient are the same in either order, bit for bit. For the same reason dropout can
+come before both.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ class _Pooled(torch.autograd.Function):
         out, places = ctx.saved_tensors
         gradient = torch.ops.aten.threshold_backward(gradient.contiguous(), out, 0)
         back = gradient.new_zeros(ctx.shape)
-        # windows do not overlap, so that no place is written twice
+        # windows do not overlap, so no place is written twice
         back.flatten(2).scatter_(2, places.flatten(2), gradient.flatten(2))
         return back
 

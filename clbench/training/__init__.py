@@ -1,4 +1,4 @@
-"""What every method trains under."""
+"""The training loop and schedule that all methods share."""
 
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.strategy import Strategy

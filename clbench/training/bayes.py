@@ -9,22 +9,22 @@ from clbench.networks.bayes import add_gradient
 
 
 class BayesPlugin(SupervisedPlugin):
-    """Learns by E_q[CE] + complexity / N, with N the samples of the task.
+    """Minimises E_q[CE] + complexity / N, with N the number of the task's samples.
 
-    The complexity is summed over the trunk and the current head, and only its gradient is made.
+    The complexity is a sum over the trunk and the current head. Only its gradient is computed.
     """
 
     def __init__(self, samples: int = 1) -> None:
         super().__init__()
         self.samples = samples
-        """Draws of the weights in a training step."""
+        """Draws of the weights per training step."""
         self.k = 0
         """Label of the current task."""
         self.n = 0
-        """Samples that it is learned from."""
+        """Number of its training samples."""
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives by mu and sigma of the complexity, what keeps q simple, of one part of it."""
+        """Derivatives of the complexity of one part of the network by its mu and sigma."""
         raise NotImplementedError
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -32,7 +32,7 @@ class BayesPlugin(SupervisedPlugin):
         self.n = len(strategy.experience.dataset)
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        # the mean over repeated rows is that over draws (of outputs; a convolution draws weights)
+        # a mean over repeated rows is a mean over draws of outputs; a convolution draws weights
         if self.samples > 1:
             strategy.mbatch = [
                 part.repeat(self.samples, *[1] * (part.dim() - 1)) for part in strategy.mbatch

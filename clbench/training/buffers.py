@@ -1,7 +1,7 @@
 """Memories of past samples: a reservoir, and a fixed number per class.
 
-Both keep network inputs with their label and task in tensors, draw from the global generator
-(which the runner seeds), and carry their state into checkpoints.
+Both keep network inputs with labels and tasks in tensors, draw from the global generator (which the
+runner seeds), and save their state in checkpoints.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from clbench.stream import Split
 
 
 class Buffer:
-    """Samples x, y, t, and what else a method keeps of each, that can be drawn from and saved."""
+    """Samples x, y, t and more columns that a method names; it can be drawn from and saved."""
 
     def __init__(self, *more: str) -> None:
         self.columns = {name: torch.empty(0) for name in ("x", "y", "t", *more)}
@@ -59,17 +59,17 @@ class Buffer:
 
 
 class Reservoir(Buffer):
-    """A uniform sample of all that was ever offered (Vitter 1985, algorithm R)."""
+    """A uniform sample of all offered samples (Vitter 1985, algorithm R)."""
 
     def __init__(self, size: int, *more: str) -> None:
         super().__init__(*more)
         self.size = size
         self.offered = 0
-        """How many samples were offered so far, over all epochs and tasks."""
+        """Number of samples offered so far, over all epochs and tasks."""
 
     def offer(self, *new: Tensor) -> None:
-        """Offer samples, column by column, one after the other; number n stays with chance
-        size / n."""
+        """Offer samples, given column by column, one after the other; the n-th sample ever offered
+        is kept with chance size / n."""
         offered = len(new[0])
         free = min(self.size - len(self), offered)
         if free > 0:
@@ -90,7 +90,7 @@ class Reservoir(Buffer):
 
 
 class ClassBuffer(Buffer):
-    """The same number of samples of every class of every task, drawn when the task is over."""
+    """The same number of samples of every class of every task, drawn after the task."""
 
     def __init__(self, per_class: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class ClassBuffer(Buffer):
     def keep_from(self, dataset: Any) -> None:
         """The same, from an Avalanche data set."""
         split = getattr(dataset, "split", None)
-        if isinstance(split, Split):  # only what is kept need become inputs of the network
+        if isinstance(split, Split):  # convert only the kept samples to network inputs
             t = torch.full_like(split.labels, split.task)
             rows = self._rows(split.labels, t)
             self._append(split.inputs(rows), split.labels[rows], t[rows])

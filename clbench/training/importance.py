@@ -2,12 +2,12 @@
 
     1/N sum_n size(d loss(x_n, y_n) / d theta_i)
 
-With the square and the cross-entropy of the true label this is the diagonal of the empirical Fisher
-information. The size is taken of every sample's own gradient, not of a batch's mean. For a linear
-layer with inputs a and output gradients g, sample n's gradient is g_n a_n^T, so the sum of squares
-over the batch is (g*g)^T (a*a), and that of absolute values |g|^T |a|: one product, no per-sample
-gradient in memory. For a convolution the per-sample gradient is formed from its unfolded input.
-Layers of other kinds go through `torch.func.vmap`.
+With the square as size and the cross-entropy of the true label as loss, this is the diagonal of the
+empirical Fisher information. The size is that of each sample's own gradient, not of a batch's mean.
+For a linear layer with inputs a and output gradients g, the gradient of sample n is g_n a_n^T. So
+the sum of squares over the batch is (g*g)^T (a*a), and the sum of absolute values is |g|^T |a|: one
+product, without per-sample gradients in memory. For a convolution, per-sample gradients are formed
+from its unfolded input. Layers of other kinds go through `torch.func.vmap`.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,17 +18,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Size = Callable[[Tensor], Tensor]
-"""torch.square or torch.abs: what is multiplicative, and not negative."""
+"""torch.square or torch.abs: a function that is multiplicative and not negative."""
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, labels) -> the summed loss."""
 
 
 def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer) -> Tensor:
-    """The weights of a quadratic penalty, lowered where descent could not follow it.
+    """The weights of a quadratic penalty, lowered where descent would diverge.
 
-    With a rate r and a momentum m, descent on strength/2 weight d^2 swings ever wider if
-    strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step to the
-    centre. All other weights stay as they are, to the bit.
+    With learning rate r and momentum m, descent on strength/2 weight d^2 diverges if
+    strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step goes to the
+    centre. All other weights stay the same, to the bit.
     """
     group = optimizer.param_groups[0]
     steep = strength * weight > 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
@@ -49,8 +49,8 @@ def mean_size(
 ) -> dict[str, Tensor]:
     """The mean over samples of the size of each parameter's gradient.
 
-    The model is put into evaluation mode (no dropout) and back. Parameters that the samples do
-    not touch, like the heads of other tasks, get zeros.
+    The model runs in evaluation mode (no dropout) and then returns to its old mode. Parameters that
+    the samples do not use, like the heads of other tasks, get zeros.
     """
     was_training = model.training
     model.eval()
@@ -60,7 +60,7 @@ def mean_size(
     )
     add = _layerwise if plain else _by_vmap
     seen = 0
-    with torch.compiler.set_stance("force_eager"):  # a compiled network calls no hooks
+    with torch.compiler.set_stance("force_eager"):  # compiled networks do not call hooks
         device = next(model.parameters()).device
         for batch in batches:
             x, y, t = (part.to(device) for part in (batch[0], batch[1], batch[-1]))
@@ -73,7 +73,7 @@ def mean_size(
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether the formulas of `_layerwise` hold for the layer."""
+    """Whether the formulas of `_layerwise` apply to the layer."""
     if isinstance(module, nn.Conv2d):
         padded = isinstance(module.padding, str) or module.padding_mode != "zeros"
         return module.groups == 1 and not padded
@@ -94,23 +94,23 @@ def _layerwise(
     def remember(name: str) -> Callable[[nn.Module, Any, Tensor], Tensor]:
         def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
             calls.append((name, module, inputs[0].detach(), output))
-            return output.clone()  # what follows may work in place, like nn.ReLU(inplace=True)
+            return output.clone()  # the next module may work in place, like nn.ReLU(inplace=True)
 
         return hook
 
     layers = [(n, m) for n, m in model.named_modules() if isinstance(m, nn.Linear | nn.Conv2d)]
     handles = [module.register_forward_hook(remember(name)) for name, module in layers]
     try:
-        # the sum, so that each row of an output's gradient is that sample's own
+        # a sum, so each row of an output's gradient belongs to one sample
         total = loss(model(x, task), y)
     finally:
         for handle in handles:
             handle.remove()
-    twice = len({name for name, *_ in calls}) != len(calls)  # then its gradients add up
+    twice = len({name for name, *_ in calls}) != len(calls)  # its gradients would add up
     if twice or any(isinstance(m, nn.Linear) and a.dim() != 2 for _, m, a, _ in calls):
         _by_vmap(model, x, y, task, sums, loss, size)
         return
-    calls = [call for call in calls if call[-1].requires_grad]  # not below frozen layers
+    calls = [call for call in calls if call[-1].requires_grad]  # frozen layers have none
     gradients = torch.autograd.grad(total, [output for *_, output in calls])
     for (name, module, a, _), g in zip(calls, gradients, strict=True):
         if isinstance(module, nn.Linear):

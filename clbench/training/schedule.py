@@ -13,9 +13,9 @@ from clbench.protocol import Protocol
 
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
-    loss, stops the task below `lr_min`, and puts the weights of the best epoch back at its end.
+    loss, ends the task below `lr_min`, and then restores the weights of the best epoch.
 
-    Comes before a method's own plugins, so that they see the restored weights after a task.
+    It runs before a method's own plugins, so they see the restored weights after a task.
     """
 
     def __init__(self, protocol: Protocol) -> None:
@@ -24,7 +24,7 @@ class PlateauSchedule(SupervisedPlugin):
         self.curve: list[dict[str, float]] = []
         """One entry per epoch of the current task."""
         self.on_epoch: Callable[[dict[str, float]], None] = lambda epoch: None
-        """Told of every finished epoch."""
+        """Called with the entry of every finished epoch."""
         self._best_loss = math.inf
         self._best: dict[str, Tensor] = {}
         self._bad_epochs = 0

@@ -16,7 +16,6 @@ from clbench.memory import Memory, of_model
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.schedule import PlateauSchedule
-from clbench.training.sgd import SGD
 
 STEP = (
     "before_training_iteration",
@@ -32,7 +31,7 @@ STEP = (
 
 
 def _silent_evaluator() -> Any:
-    """Avalanche's evaluator without metrics, which its template insists on having."""
+    """Avalanche's evaluator without metrics; its template requires an evaluator."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No loggers specified")
         return EvaluationPlugin()
@@ -41,9 +40,9 @@ def _silent_evaluator() -> Any:
 class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
-    What differs from `SupervisedTemplate`: batches are slices of tensors; every task starts with a
-    fresh SGD over the parameters that require a gradient, at the protocol's learning rate; the
-    plateau schedule runs first; Avalanche's evaluator is left out unless one is given, as it copies
+    It differs from `SupervisedTemplate` in this: batches are slices of tensors; every task starts
+    with a new SGD over the parameters that require a gradient, at the protocol's learning rate; the
+    plateau schedule runs first; there is no evaluator unless one is given, as Avalanche's copies
     its state at every hook of every step.
     """
 
@@ -74,10 +73,10 @@ class Strategy(SupervisedTemplate):
         if evaluator is None:
             self.plugins.remove(self.evaluator)
         self.spent: defaultdict[str, float] = defaultdict(float)
-        """Seconds of training by what they went into: data, forward, backward, optimizer, each
-        plugin, validation."""
-        self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the evaluation that is going on
-        self._valid: tuple[Any, Any] = (None, None)  # validation data, and their loader
+        """Seconds of training by part: data, forward, backward, optimizer, each plugin,
+        validation."""
+        self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the current evaluation
+        self._valid: tuple[Any, Any] = (None, None)  # validation data and their loader
 
     def learn(self, k: int) -> list[dict[str, float]] | None:
         """Train on task k and return its learning curve; None if nothing is learned at this k."""
@@ -93,7 +92,7 @@ class Strategy(SupervisedTemplate):
         return self._measure([self.stream.avalanche.valid_stream[k]])[0]
 
     def validate(self) -> tuple[float, float]:
-        """Accuracy in percent and mean loss on the validation data of what is being learned."""
+        """Accuracy in percent and mean loss on the validation data of the training tasks."""
         started = time.perf_counter()
         found = self._measure(
             [self.stream.avalanche.valid_stream[k] for k in self.training_tasks()]
@@ -102,17 +101,17 @@ class Strategy(SupervisedTemplate):
         return found
 
     def training_tasks(self) -> list[int]:
-        """The tasks whose data the model is being trained on: the current one."""
+        """The tasks whose data the model trains on: the current one."""
         assert self.experience is not None
         return [self.experience.current_experience]
 
     def memory(self) -> Memory:
-        """Bytes of the network, and what each plugin says that it keeps by `memory()`."""
+        """Bytes of the network and of each plugin that has a `memory()`."""
         kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
         return sum(kept, start=Memory(architecture=of_model(self.model)))
 
     def diagnostics(self) -> dict[str, Any]:
-        """What plugins lay open after a task by `diagnostics(strategy)`; goes into the record."""
+        """The `diagnostics(strategy)` of all plugins after a task, for the record."""
         found: dict[str, Any] = {}
         for plugin in self.plugins:
             if hasattr(plugin, "diagnostics"):
@@ -120,7 +119,7 @@ class Strategy(SupervisedTemplate):
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """What must be kept between tasks: weights, and the state of each plugin that has one."""
+        """The state between tasks: weights, and the state of each plugin that has one."""
         return {
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
@@ -132,7 +131,7 @@ class Strategy(SupervisedTemplate):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take the state back; the next `learn` goes on as if nothing had happened."""
+        """Restore the state; the next `learn` goes on exactly as without the interruption."""
         self.model.load_state_dict(state["model"])
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:
@@ -143,7 +142,7 @@ class Strategy(SupervisedTemplate):
     # ---- what Avalanche's template calls ----
 
     def make_optimizer(self, **kwargs: Any) -> None:
-        self.optimized_param_id: dict[str, Any] = {}  # not None: this is done
+        self.optimized_param_id: dict[str, Any] = {}  # not None: it is set up
         self.optimizer = self._sgd(self.model)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
@@ -163,7 +162,7 @@ class Strategy(SupervisedTemplate):
             self.dataloader = self._valid[1]
             return
         self.dataloader = batches(dataset, self.eval_mb_size)
-        if self.experience.origin_stream.name == "valid":  # asked for after every epoch
+        if self.experience.origin_stream.name == "valid":  # needed after every epoch
             self._valid = (dataset, self.dataloader)
 
     def forward(self) -> Any:
@@ -173,10 +172,9 @@ class Strategy(SupervisedTemplate):
             return super().forward().float()
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """Avalanche's loop, without looking in every step of it for hooks that nobody has.
+        """Avalanche's loop, which looks up the plugins' handlers once per epoch, not in every step.
 
-        What each part of a step takes is added up in `spent`; the clock itself takes about a
-        millionth of a second a step.
+        `spent` sums up the time of each part of a step; the clock itself takes about 1 µs per step.
         """
         hooks = {event: self._hooks(event) for event in STEP}
         spent, clock = self.spent, time.perf_counter
@@ -228,7 +226,7 @@ class Strategy(SupervisedTemplate):
         self._call("after_training_exp", **kwargs)
 
     def _call(self, event: str, **kwargs: Any) -> None:
-        """Tell the plugins of an event between epochs or after a task, and keep their times."""
+        """Call the plugins' handlers for an event between epochs or after a task, and time them."""
         for part, hook in self._hooks(event):
             started, validation = time.perf_counter(), self.spent["validation"]
             hook(self, **kwargs)
@@ -236,13 +234,13 @@ class Strategy(SupervisedTemplate):
             self.spent[part] += taken - (self.spent["validation"] - validation)
 
     def _hooks(self, event: str) -> list[tuple[str, Callable[..., None]]]:
-        """What plugins have to say to an event, with what its time counts as; what they only
-        inherit is empty."""
+        """The plugins' handlers for an event, each with the name of its part in `spent`; inherited
+        handlers do nothing and are left out."""
         empty = getattr(SupervisedPlugin, event, None)
         return [
             (f"plugin {type(plugin).__name__}", getattr(plugin, event))
             for plugin in self.plugins
-            # an evaluator's hooks are not its class's; it makes them up when they are asked for
+            # an evaluator creates its handlers on access; its class does not have them
             if hasattr(plugin, event)
             and (getattr(type(plugin), event, None) is not empty or event in vars(plugin))
         ]
@@ -270,13 +268,15 @@ class Strategy(SupervisedTemplate):
         correct, loss, seen = self._sums
         return 100.0 * correct / seen, loss / seen
 
-    def _sgd(self, model: nn.Module) -> SGD:
-        """SGD by the protocol; a plugin may take parameters out into groups with options of their
-        own by `parameter_groups(model)`."""
+    def _sgd(self, model: nn.Module) -> torch.optim.SGD:
+        """SGD by the protocol; by `parameter_groups(model)` a plugin can give some parameters their
+        own options."""
         p = self.stream.protocol
         plugins = [plugin for plugin in self._given if hasattr(plugin, "parameter_groups")]
         own = [group for plugin in plugins for group in plugin.parameter_groups(model)]
         taken = {id(parameter) for group in own for parameter in group["params"]}
         rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
         groups = [{"params": rest}, *own]
-        return SGD(groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True)
+        return torch.optim.SGD(
+            groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True
+        )

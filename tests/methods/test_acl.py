@@ -4,24 +4,26 @@ import gzip
 import io
 import os
 import shutil
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from clbench.conformance import small_stream
+from clbench.grid import make_grid
 from clbench.methods._acl_plugin import (
     ACLPlugin,
-    ACLSettings,
     ReverseGradient,
     correlation_loss,
     cosine_loss,
 )
-from clbench.methods.acl import ABLATION, ACL
-from clbench.networks.acl import ACLNet, Discriminator, Recipe
-from clbench.registry import select
+from clbench.methods.acl import ACL
+from clbench.networks.acl import ACLNet, Discriminator
 from clbench.seeding import seed_everything
 
 SHAPE = (1, 28, 28)
@@ -31,14 +33,32 @@ def parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
+def values(method: str, benchmark: str) -> list[dict[str, Any]]:
+    """All parameters of the methods in `method`, as a run on the benchmark has them."""
+    return [cell.spec.method_params for cell in make_grid(method, benchmark, [0], {})]
+
+
 def test_presets_change_no_parameter_count():
-    counts = set()
-    for preset in ("balanced", "paper", "official"):
-        strategy = ACL(preset=preset).build(small_stream())
-        memory = strategy.memory()
-        counts.add(memory.architecture)
-        assert memory.auxiliary == 4 * parameters(Discriminator(64, len(small_stream()) + 1))
-    assert len(counts) == 1
+    presets = values("acl[preset=balanced],acl[preset=paper],acl[preset=official]", "split-mnist")
+    assert len({str(params | {"preset": ""}) for params in presets}) == 3
+    memories = [ACL(**params).build(small_stream()).memory() for params in presets]
+    assert len({memory.architecture for memory in memories}) == 1
+    discriminator = Discriminator(64, len(small_stream()) + 1)
+    assert {memory.auxiliary for memory in memories} == {4 * parameters(discriminator)}
+
+
+def test_the_plugin_alone_has_the_methods_defaults():
+    assert ACLPlugin(3, 64).settings == ACL().settings()
+    for name, value in vars(ACL().settings()).items():
+        assert value == getattr(ACL(), name), name
+    assert ACL(shared_rate=0.5).settings().shared_rate == 0.5
+    assert not ACL(shared=False).settings().discriminator  # there is no z_S for it to read
+
+
+def test_the_network_is_built_from_the_methods_values():
+    recipe = vars(ACL(latent=32, features="norm").recipe(scale=(255.0, 1.0)))
+    assert recipe.pop("scale") == (255.0, 1.0)
+    assert recipe == {n: getattr(ACL(latent=32, features="norm"), n) for n in recipe}
 
 
 # ---- losses ----
@@ -54,8 +74,8 @@ def test_reversal_turns_the_gradient_of_s_and_leaves_the_output():
 def adversarial_gradients(reversal: str) -> tuple[dict[str, torch.Tensor], ACLPlugin]:
     """Gradients of S from L_adv alone."""
     torch.manual_seed(0)
-    net = ACLNet(SHAPE, [2] * 3, Recipe())
-    settings = ACLSettings(task=0.0, adv=1.0, diff=0.0, reversal=reversal)
+    net = ACLNet(SHAPE, [2] * 3, ACL().recipe())
+    settings = ACL(task=0.0, adv=1.0, diff=0.0, reversal=reversal).settings()
     plugin = ACLPlugin(3, 64, settings)
     x, tasks = torch.randn(8, *SHAPE), torch.full((8,), 1)
     net.eval()  # no dropout, so that both calls see the same features
@@ -114,7 +134,7 @@ def test_cosine_loss_by_hand():
 
 
 def test_d_learns_tasks_from_one_and_noise_as_zero():
-    plugin = ACLPlugin(tasks=3, latent=2, settings=ACLSettings(d_lr=1.0))
+    plugin = ACLPlugin(tasks=3, latent=2, settings=ACL(d_lr=1.0).settings())
     last = plugin.discriminator.layers[3]
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
@@ -160,9 +180,9 @@ def test_private_parts_and_heads_of_learned_tasks_do_not_move_and_s_does():
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_shared_rate_scales_the_whole_step_of_s(weight_decay):
     torch.manual_seed(0)
-    net = ACLNet(SHAPE, [2] * 2, Recipe())
+    net = ACLNet(SHAPE, [2] * 2, ACL().recipe())
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0, weight_decay=weight_decay)
-    plugin = ACLPlugin(2, 64, ACLSettings(shared_rate=0.25))
+    plugin = ACLPlugin(2, 64, ACL(shared_rate=0.25).settings())
     plugin.done = [0]
     p = next(net.shared.parameters())
     old = p.detach().clone()
@@ -226,23 +246,34 @@ def test_memory_holds_so_many_of_each_class_with_their_labels():
     assert strategy.memory().replay == 15 * 784 * 4
 
 
-@pytest.mark.parametrize("row", list(ABLATION))
-def test_every_row_of_the_ablation_table_trains(row):
-    [(declaration, given)] = select("method", ABLATION[row])
-    presets = declaration.meta["presets"]["paper"]["*"]
-    values = {k: v for k, v in presets.items() if k in declaration.fields}
-    strategy = learned(tasks=2, **(values | given))
+def ablation() -> list[dict[str, Any]]:
+    """The parameters of every row of the paper's ablation table, on 5-Split MNIST's sizes."""
+    study = tomllib.loads((files("clbench.studies") / "table-ablation.toml").read_text())
+    return values(study["grid"][0]["methods"], "split-mnist")
+
+
+PARTS = ("shared", "private", "discriminator", "diff", "per_class")
+
+
+@pytest.mark.parametrize("params", ablation(), ids=lambda p: ",".join(n for n in PARTS if p[n]))
+def test_every_row_of_the_ablation_table_trains(params):
+    strategy = learned(tasks=2, **params)
     net, plugin = strategy.model, strategy.plugins[1]
-    parts = row.split(", ")
-    assert (net.shared is not None) == ("S" in parts)
-    assert (len(net.private) == 3) == ("P" in parts)
-    assert plugin.settings.discriminator == ("D" in parts)
-    assert (plugin.settings.diff > 0) == ("L_diff" in parts)
-    assert (len(plugin.buffer) > 0) == ("RB" in parts)
+    shared, private, discriminator, diff, per_class = (bool(params[name]) for name in PARTS)
+    assert (net.shared is not None) == shared
+    assert len(net.private) == 3 * private
+    assert hasattr(plugin, "discriminator") == (discriminator and shared)
+    assert (plugin.settings.diff > 0) == diff
+    assert len(plugin.buffer) == 5 * per_class  # one sample of each class of two tasks
     s, p = 148_639, 50_240
     heads = sum(parameters(h) for h in net.heads)
-    assert parameters(net) == s * ("S" in parts) + 3 * p * ("P" in parts) + heads
-    assert net.heads[0][0].in_features == 64 * len({"S", "P"} & set(parts))
+    assert parameters(net) == s * shared + 3 * p * private + heads
+    assert net.heads[0][0].in_features == 64 * (shared + private)
+
+
+def test_the_ablation_table_has_eleven_different_rows():
+    rows = {tuple(bool(params[name]) for name in PARTS) for params in ablation()}
+    assert len(rows) == len(ablation()) == 11
 
 
 @pytest.mark.parametrize(
@@ -293,6 +324,41 @@ def test_diagnostics_tell_a_live_s_from_a_dead_one():
         assert row["nothing"] == row["shared_shuffled"]
 
 
+def test_the_cost_of_s_is_known_after_the_last_task():
+    strategy = learned(tasks=2)
+    assert "shared_cost" not in strategy.diagnostics()
+    strategy.learn(2)
+    found = strategy.diagnostics()
+    rows = found["without"].values()
+    costs = [
+        sum(row["nothing"] - row[variant] for row in rows) / 3
+        for variant in ("shared_zeroed", "shared_shuffled")
+    ]
+    assert found["shared_cost"] == pytest.approx(max(costs))
+    assert costs[0] != costs[1]
+    assert ACL.lays_open["shared_cost"]["below"] < found["shared_cost"]
+
+
+@pytest.mark.parametrize("branch", ["shared", "private"])
+def test_a_branch_that_is_off_is_not_laid_open(branch):
+    strategy = learned(tasks=3, **{branch: False})
+    found = strategy.diagnostics()
+    others = [*found, *found["without"]["1"]]
+    assert not [name for name in others if name.startswith(branch)]
+    assert [name for name in others if name.endswith("_zeroed")]
+    widths = {"S": 64 * (branch != "shared"), "P": 64 * (branch != "private")}
+    spaces = strategy.model.spaces(torch.randn(4, *SHAPE), 0)
+    assert {name: z.shape[1] for name, z in spaces.items()} == widths
+
+
+def test_all_diagnostics_are_declared():
+    declared = ACL.lays_open
+    assert set(learned(tasks=3).diagnostics()) == {
+        key for key, how in declared.items() if how["kind"] != "spaces"
+    }
+    assert declared["spaces"]["names"] == ["S", "P"]
+
+
 # ---- in stock Avalanche ----
 
 
@@ -315,8 +381,9 @@ def test_plugin_and_network_run_in_stock_naive_on_stock_split_mnist(tmp_path):
             shutil.copyfileobj(source, target)
     benchmark = SplitMNIST(5, return_task_id=True, dataset_root=tmp_path, seed=0)
     torch.manual_seed(0)
-    net = ACLNet(SHAPE, [10] * 5, Recipe(features="norm", he_init=True))
-    plugin = ACLPlugin(5, 64, ACLSettings(per_class=1, shared_rate=0.1))
+    method = ACL(features="norm", per_class=1, shared_rate=0.1)
+    net = ACLNet(SHAPE, [10] * 5, method.recipe())
+    plugin = ACLPlugin(5, 64, method.settings())
     with pytest.warns(UserWarning, match="No loggers"):
         evaluator = EvaluationPlugin()
     strategy = Naive(

@@ -8,6 +8,8 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from clbench.conformance import small_stream
+from clbench.grid import make_grid
+from clbench.loader import Known
 from clbench.methods._acl_frozen import FrozenLatents
 from clbench.methods.acl import ACL
 from clbench.seeding import seed_everything
@@ -49,8 +51,12 @@ def test_s_is_asked_in_every_step_where_it_learns_or_samples_are_replayed(params
 def test_the_results_are_those_of_asking_always(
     preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    [cell] = make_grid(f"acl[preset={preset},shared_rate=0]", "split-mnist-5k", [0], {})
+    params = cell.spec.method_params
+    assert params["valid_total"] == (preset == "official")
+
     def run() -> tuple[list[Any], list[Any], dict[str, Any]]:
-        strategy, _ = learned(2, preset=preset, shared_rate=0.0)
+        strategy, _ = learned(2, **params)
         accuracies: list[Any] = [strategy.accuracy(k) for k in range(3)]
         accuracies.append(strategy.diagnostics()["without"])
         weights = {n: w.clone() for n, w in strategy.model.state_dict().items()}
@@ -115,9 +121,9 @@ def test_s_is_asked_about_samples_that_a_plugin_changes() -> None:
 
 def test_what_is_known_of_samples_is_used_for_them_alone_and_not_for_their_gradients() -> None:
     net = learned()[0].model.eval()
-    x: Any = torch.randn(4, 1, 28, 28)
-    x.known = torch.full((4, 64), 7.0)
-    assert torch.equal(net.latents(x, 0)[0], x.known)
+    x = torch.randn(4, 1, 28, 28)
+    net.known = Known(x, torch.full((4, 64), 7.0))
+    assert torch.equal(net.latents(x, 0)[0], net.known.values)
     assert torch.equal(net.latents(x.clone(), 0)[0], net.shared(x))
     x.requires_grad_()
     assert torch.equal(net.latents(x, 0)[0], net.shared(x))
@@ -145,3 +151,22 @@ def test_only_test_data_are_kept_for_later_tasks() -> None:
     [(split, z_s, _)] = strategy.plugins[1].latents.kept.values()
     assert split is strategy.stream.tasks[0].test
     torch.testing.assert_close(z_s, strategy.model.eval().shared(split.inputs()))
+
+
+def test_nothing_known_stays_on_the_network() -> None:
+    strategy, _ = learned(2)
+    seen = []
+
+    class Look(SupervisedPlugin):
+        def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+            seen.append(strategy.model.known.x is strategy.mb_x)
+
+        after_eval_forward = after_forward
+
+    strategy.plugins.append(Look())
+    strategy.learn(2)
+    assert all(seen)
+    assert strategy.model.known is None
+    strategy.accuracy(0)
+    strategy.diagnostics()
+    assert strategy.model.known is None

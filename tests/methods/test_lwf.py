@@ -150,6 +150,36 @@ def test_features_of_other_samples_are_not_taken() -> None:
     torch.testing.assert_close(mine, theirs)
 
 
+def test_features_of_another_pass_are_not_taken() -> None:
+    """Such as a pass of other tasks, or one whose outputs were converted."""
+    torch.manual_seed(0)
+    net, x = MultiHead(MLP((4,), width=8), [3, 3, 3]), torch.randn(5, 4)
+    lwf, passes = Distillation(0.5, 3.0), []
+    lwf.prev_model, lwf.expcount = copy.deepcopy(net), 2
+    lwf.prev_classes_by_task.update(ALL)
+    net.trunk.register_forward_hook(lambda *call: passes.append(call))
+    out = net(x, 2)
+    lwf(x, out, net)
+    assert len(passes) == 1
+    lwf(x, out.clone(), net)
+    assert len(passes) == 2
+    net(x, 1)
+    lwf(x, out, net)
+    assert len(passes) == 4
+
+
+def test_features_are_those_of_training_and_are_not_copied() -> None:
+    net, x = MultiHead(MLP((4,), width=8), [3, 3]), torch.randn(5, 4)
+    out = net(x, 1)
+    assert net.features is not None
+    assert net.features.x is x
+    assert net.features.out is out
+    assert torch.equal(net.heads[1](net.features.z), out)
+    assert copy.deepcopy(net).features is None
+    net.eval()(x, 1)
+    assert net.features is None
+
+
 class Interruption(SupervisedPlugin):
     """Copies the network after every step, and stops training once."""
 

@@ -3,7 +3,8 @@
 import pytest
 from torch import nn
 
-from clbench.networks.acl import ACLNet, Recipe
+from clbench.methods.acl import ACL
+from clbench.networks.acl import ACLNet
 
 SHAPE = (1, 28, 28)
 
@@ -26,7 +27,7 @@ def parameters(module: nn.Module) -> int:
 )
 @pytest.mark.parametrize("features", ["relu", "norm"])
 def test_parameters_are_those_of_the_paper(shape, classes, latent, head, per_task, total, features):
-    recipe = Recipe(latent, head, features=features, shared_dropout="once", he_init=True)
-    net = ACLNet(shape, classes, recipe)
+    method = ACL(latent=latent, head1=head[0], head2=head[1], features=features)
+    net = ACLNet(shape, classes, method.recipe())
     assert parameters(net.private[0]) + parameters(net.heads[0]) == per_task
     assert parameters(net) == total
