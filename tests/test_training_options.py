@@ -15,7 +15,7 @@ from clbench.training.importance import empirical_fisher
 def test_what_is_off_leaves_the_id_of_a_run_as_it_was(cell):
     plain, off = cell(), cell(autocast=False, compile=False)
     assert plain.id == off.id
-    assert "autocast" not in plain.versioned()["protocol"]
+    assert "autocast" not in plain.versioned().protocol
     cast, compiled = cell(autocast=True), cell(compile=True)
     assert len({plain.id, cast.id, compiled.id}) == 3
     assert cast.labels["protocol"] == "autocast=true"
