@@ -50,4 +50,4 @@ def test_it_is_written_in_every_format(tmp_path: Path) -> None:
     assert r"\toprule" in texts[1]
     head, first, *_ = csv.reader(io.StringIO(texts[2]))
     assert dict(zip(head, first, strict=True))["paper train"] == "10,766"
-    assert "a slip" in render(rows, "txt")
+    assert "10 training images" in render(rows, "txt")
