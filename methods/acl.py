@@ -39,19 +39,23 @@ class ACL(Method):
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
     replay_size = "per_class"
     lays_open = {
-        "shared_spread": {"title": "standard deviation of z_S, mean over units", "kind": "number"},
-        "shared_dead": {"title": "share of units of z_S that never vary", "kind": "number"},
-        "discriminator_real": {"title": "accuracy of D on z_S", "kind": "number", "unit": "%"},
-        "discriminator_noise": {"title": "accuracy of D on noise", "kind": "number", "unit": "%"},
-        "without": {"title": "test accuracy without a branch", "kind": "without", "unit": "%"},
+        "shared_spread": {"title": "Standard deviation of z_S, mean over units", "kind": "number"},
+        "shared_dead": {"title": "Share of units of z_S that never vary", "kind": "number"},
+        "discriminator_real": {"title": "Accuracy of D on z_S", "kind": "number", "unit": "%"},
+        "discriminator_noise": {"title": "Accuracy of D on noise", "kind": "number", "unit": "%"},
+        "without": {
+            "title": "Test accuracy with a part taken away",
+            "kind": "without",
+            "unit": "%",
+        },
         "shared_cost": {
-            "title": "points of accuracy lost without z_S",
+            "title": "Accuracy lost without z_S, in points",
             "kind": "number",
             "below": 0.5,
             "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is "
             "idle: zero forgetting is then no evidence of factorisation.",
         },
-        "spaces": {"title": "latent spaces S and P", "kind": "spaces", "names": ["S", "P"]},
+        "spaces": {"title": "Latent spaces S and P", "kind": "spaces", "names": ["S", "P"]},
     }
 
     preset: Literal["balanced", "paper", "official"] = "balanced"

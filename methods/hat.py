@@ -165,7 +165,11 @@ class HAT(Method):
     family = "structure"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     lays_open = {
-        "used_capacity": {"title": "units claimed by past tasks", "kind": "layers", "unit": "%"}
+        "used_capacity": {
+            "title": "Share of each layer that tasks have claimed",
+            "kind": "layers",
+            "unit": "%",
+        }
     }
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
     fixed = {"weight_decay": "it would shrink the weights that past tasks have claimed"}

@@ -102,7 +102,11 @@ class PackNet(Method):
     family = "structure"
     paper = "Mallya and Lazebnik, PackNet: Adding Multiple Tasks to a Single Network, CVPR 2018"
     lays_open = {
-        "used_capacity": {"title": "weights owned by tasks", "kind": "layers", "unit": "%"}
+        "used_capacity": {
+            "title": "Share of each layer that tasks have claimed",
+            "kind": "layers",
+            "unit": "%",
+        }
     }
     zero_forgetting = True
     protocol = {"weight_decay": 0.0}

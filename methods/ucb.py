@@ -110,8 +110,8 @@ class UCB(Method):
     family = "regularization"
     paper = "Ebrahimi et al., Uncertainty-guided CL with Bayesian Neural Networks, ICLR 2020"
     lays_open = {
-        "mean_sigma": {"title": "mean sigma", "kind": "layers"},
-        "sigma_spread": {"title": "standard deviation of sigma / mean sigma", "kind": "layers"},
+        "mean_sigma": {"title": "Mean sigma", "kind": "layers"},
+        "sigma_spread": {"title": "Standard deviation of sigma / mean sigma", "kind": "layers"},
     }
     protocol = {"momentum": 0.0, "weight_decay": 0.0}
     fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}

@@ -273,7 +273,7 @@ def test_a_stream_of_other_length_stands_beside_the_papers(record) -> None:
 
 
 def test_a_row_of_the_ablation_is_called_as_in_the_paper(record) -> None:
-    method = "acl[preset=paper,discriminator=false,per_class=0]"
+    [method] = [row.method for row in rows("ablation") if row.title == "S, P, L_diff"]
     stream = {"labels__benchmark": "split-miniimagenet", "tasks": 20, "done": 20}
     made = record(method, R=[[50.0] * 20] * 20, R0=[20.0] * 20, **stream)
     made["spec"]["benchmark"] = {"name": "split-miniimagenet", "params": {}, "version": 1}
