@@ -43,7 +43,7 @@ def test_autocast_multiplies_in_bfloat16_and_gives_the_loss_float32(cell, monkey
 @pytest.mark.parametrize("method", sorted(declarations("method")))
 def test_every_method_learns_under_autocast(cell, place, method):
     made = cell(f"{method}[coreset=4]" if method == "vcl-c" else method, epochs=1, autocast=True)
-    assert run(made, place)["failure"] is None
+    assert run(made, place).failure is None
 
 
 def test_a_compiled_network_learns_the_same_weights_and_importances(cell):

@@ -103,7 +103,7 @@ def test_a_record_keeps_them_and_run_shows_them(
     parts = by_part(record)
     assert tuple(parts) == PARTS
     inside = sum(s for part, s in parts.items() if part != "saving")
-    assert abs(inside - record["seconds"]["total"]) < 1e-6
+    assert abs(inside - record.seconds.total) < 1e-6
     head, _, line, _, title, plugins = profile([record]).splitlines()
     assert "plugins %" in head
     shares = [float(word) for word in line.split()[-len(PARTS) :]]
@@ -113,5 +113,5 @@ def test_a_record_keeps_them_and_run_shows_them(
     costs = dict(note.split(" ") for note in plugins.partition(": ")[2].split(", "))
     assert {"EWCPlugin", "PlateauSchedule"} <= set(costs)
     assert abs(sum(map(float, costs.values())) - shares[PARTS.index("plugins")]) < 0.3
-    del record["seconds"]["parts"]
+    record.seconds.parts = {}
     assert len(profile([record]).splitlines()) == 2  # a record from before: no line

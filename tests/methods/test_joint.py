@@ -72,9 +72,9 @@ def test_all_images_it_keeps_count_four_bytes_a_pixel(make_stream: Callable[...,
 
 
 def test_rows_that_were_not_trained_are_null(cell: Callable[..., Any], place: Any) -> None:
-    R = run(cell("joint"), place)["R"]
+    R = run(cell("joint"), place).R
     assert R[:2] == [[None] * 3] * 2
     assert all(isinstance(value, float) for value in R[2])
-    each = run(cell("joint[each=true]"), place)["R"]
+    each = run(cell("joint[each=true]"), place).R
     assert [row.count(None) for row in each] == [1, 0, 0]
     assert each[2] == R[2]  # the last is the same training
