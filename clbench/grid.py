@@ -4,18 +4,22 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.registry import declarations, select
 from clbench.spec import Cell, Protocol, RunSpec, make_cell
 from clbench.store import Store
 
+Wanted: TypeAlias = str | type | Iterable[str | type]
+"""Methods or benchmarks as a user names them: a list as `select` takes it, a class, or several."""
+
 
 def make_grid(
-    methods: str,
-    benchmarks: str,
+    methods: Wanted,
+    benchmarks: Wanted,
     seeds: list[int],
     overrides: dict[str, Any],
     threads: int = 1,
@@ -26,16 +30,34 @@ def make_grid(
 
     `most_tasks` lowers the parameter `tasks` of every benchmark that has more.
     """
-    streams = select("benchmark", benchmarks)
+    streams = chosen("benchmark", benchmarks)
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
     cells = [
         make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
         for bench, bench_given in streams
-        for method, method_given in select("method", methods)
+        for method, method_given in chosen("method", methods)
         for seed in seeds
     ]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+
+
+def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]]:
+    """The declarations that a user names, each with the values given in brackets."""
+    if isinstance(wanted, str):
+        return select(kind, wanted)
+    from clbench.declare import declaration_of
+
+    found: list[tuple[Declaration, dict[str, Any]]] = []
+    for item in [wanted] if isinstance(wanted, type) else wanted:
+        found += [(declaration_of(item), {})] if isinstance(item, type) else select(kind, item)
+    names: dict[str, Declaration] = dict(declarations(kind))
+    for declaration, _ in found:
+        if declaration.kind != kind:
+            raise UserError(f"{declaration.name} is a {declaration.kind}, not a {kind}.")
+        if names.setdefault(declaration.name, declaration) != declaration:
+            raise UserError(f"Two {kind}s are named {declaration.name!r}: rename the class.")
+    return found or select(kind, "")
 
 
 def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, Any]:
@@ -54,12 +76,12 @@ class State:
 
     word: str
     """`missing`, `partial`, `running`, `failed`, `stale` or `done`."""
-    record: dict[str, Any] | None = None
+    record: Record | None = None
     """Of a run that has no result."""
 
     def __str__(self) -> str:
         if self.record is not None and self.word in ("partial", "running", "failed"):
-            return f"{self.word}, {self.record['done']} of {self.record['tasks']} tasks learned"
+            return f"{self.word}, {self.record.done} of {self.record.tasks} tasks learned"
         return self.word
 
 
@@ -71,14 +93,14 @@ def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) 
         return State("running", record)
     if record is None:
         return State("missing")
-    if record["status"] == "done":
+    if record.status == "done":
         now = checksums or {}
         other_data = any(
-            used["sha256"] != now.get(name, used["sha256"]) for name, used in record["data"].items()
+            used.sha256 != now.get(name, used.sha256) for name, used in record.data.items()
         )
-        stale = other_data or record["spec"] != cell.versioned()
+        stale = other_data or record.spec != cell.versioned()
         return State("stale" if stale else "done")
-    return State(record["status"], record)
+    return State(record.status, record)
 
 
 def to_run(states: dict[str, State], rerun: str) -> set[str]:
