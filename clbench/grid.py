@@ -46,18 +46,23 @@ def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]
     """The declarations that a user names, each with the values given in brackets."""
     if isinstance(wanted, str):
         return select(kind, wanted)
-    from clbench.declare import declaration_of
-
     found: list[tuple[Declaration, dict[str, Any]]] = []
     for item in [wanted] if isinstance(wanted, type) else wanted:
-        found += [(declaration_of(item), {})] if isinstance(item, type) else select(kind, item)
-    names: dict[str, Declaration] = dict(declarations(kind))
+        found += [(_declared_by(item, kind), {})] if isinstance(item, type) else select(kind, item)
+    names = dict(declarations(kind))
     for declaration, _ in found:
-        if declaration.kind != kind:
-            raise UserError(f"{declaration.name} is a {declaration.kind}, not a {kind}.")
         if names.setdefault(declaration.name, declaration) != declaration:
             raise UserError(f"Two {kind}s are named {declaration.name!r}: rename the class.")
     return found or select(kind, "")
+
+
+def _declared_by(cls: type, kind: str) -> Declaration:
+    from clbench.declare import declaration_of
+
+    declaration = declaration_of(cls)
+    if declaration.kind != kind:
+        raise UserError(f"{cls.__name__} is a {declaration.kind}, not a {kind}.")
+    return declaration
 
 
 def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -126,8 +127,9 @@ def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
 
 
 def _stream_or_reason(cell: Cell, datasets: dict[str, Any]) -> Stream | str:
+    on_cpu = replace(cell, spec=replace(cell.spec, device="cpu"))
     try:
-        return make_stream(cell, datasets)
+        return make_stream(on_cpu, datasets)
     except UserError as error:
         return str(error)
 
