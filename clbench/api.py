@@ -64,8 +64,9 @@ def run(
         if name not in PROTOCOL_FIELDS:
             raise unknown("argument of clbench.run", name, (*PROTOCOL_FIELDS, *_RESOURCES))
         overrides[name] = PROTOCOL_FIELDS[name].check(value, "clbench.run")
-    if _positive(threads, "threads") and "workers" in resources:
-        _positive(resources["workers"], "workers")
+    for name, value in {"threads": threads, "workers": resources.get("workers", 1)}.items():
+        if type(value) is not int or value < 1:
+            raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
     cells = make_grid(methods, benchmarks, _seeds(seeds), overrides, threads, device)
     place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
     limits = Resources(**{"workers": default_workers()} | resources)
@@ -94,12 +95,6 @@ def _seeds(seeds: int | Iterable[int]) -> list[int]:
             "numbers, like [0, 1, 7]."
         )
     return found
-
-
-def _positive(value: Any, name: str) -> bool:
-    if type(value) is not int or value < 1:
-        raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
-    return True
 
 
 @dataclass(frozen=True)

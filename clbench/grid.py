@@ -57,7 +57,7 @@ def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]
 
 
 def _declared_by(cls: type, kind: str) -> Declaration:
-    from clbench.declare import declaration_of
+    from clbench.notebook import declaration_of
 
     declaration = declaration_of(cls)
     if declaration.kind != kind:
