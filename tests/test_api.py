@@ -56,9 +56,9 @@ def test_a_frame_has_a_row_per_run_and_a_table_shows_the_columns_asked_for(
 def test_a_failed_run_does_not_raise(
     tiny: Path, tmp_path: Path, method_file: Callable[..., Path]
 ) -> None:
-    result = run(tiny, tmp_path / "out", "finetune,derpp[beta=1e30]")
+    result = run(tiny, tmp_path / "out", "finetune,derpp[beta=1e+30]")
     [failed] = result.failed
-    assert (failed.method, failed.seed, failed.status) == ("derpp[beta=1e30]", 0, "failed")
+    assert (failed.method, failed.seed, failed.status) == ("derpp[beta=1e+30]", 0, "failed")
     assert "FloatingPointError" in failed.error
     assert "Traceback" in failed.traceback
     assert [r.status for r in result.records] == ["done", "failed"]

@@ -314,7 +314,7 @@ from pathlib import Path
 from clbench import Method, Strategy, ordinary
 
 
-class Slow(Strategy):
+class Sleeping(Strategy):
     def learn(self, k):
         if k == 1 and Path("stop").exists():
             Path("stop").unlink()
@@ -329,7 +329,7 @@ class {name}(Method):
     family = "reference"
 
     def build(self, stream):
-        return Slow(model=ordinary(stream), stream=stream)
+        return Sleeping(model=ordinary(stream), stream=stream)
 """
 
 
