@@ -129,7 +129,7 @@ _TRAINING = (
         type=click.Choice(RERUN),
         default="missing",
         show_default=True,
-        help="Besides missing and unfinished runs, also train those that failed, those that are stale "
+        help="Train more than missing and unfinished runs: those that failed, those that are stale "
         "(other code or other data), or all.",
     ),
 )
