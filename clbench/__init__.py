@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 # what a method's file or a notebook usually needs -> where it lives
 _LAZY = {
+    "run": "clbench.api",
     "load": "clbench.report.frame",
     "Method": "clbench.method",
     "Memory": "clbench.memory",

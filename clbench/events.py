@@ -33,8 +33,6 @@ class TaskEnded:
     tasks: int
     accuracy: float | None
     """Mean test accuracy (%) on the tasks so far; None where nothing was tested."""
-    before: float = 0.0
-    """Seconds that earlier commands spent on the run."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from clbench.declare import Declaration
 from clbench.errors import UserError
@@ -16,10 +16,13 @@ from clbench.resolve import make_cell
 from clbench.spec import Cell, RunSpec
 from clbench.store import Store
 
+Wanted: TypeAlias = str | type | Iterable[str | type]
+"""Methods or benchmarks as a user names them: a list as `select` takes it, a class, or several."""
+
 
 def make_grid(
-    methods: str,
-    benchmarks: str,
+    methods: Wanted,
+    benchmarks: Wanted,
     seeds: list[int],
     overrides: dict[str, Any],
     threads: int = 1,
@@ -30,16 +33,39 @@ def make_grid(
 
     `most_tasks` is an upper limit for the parameter `tasks` of every benchmark.
     """
-    streams = select("benchmark", benchmarks)
+    streams = chosen("benchmark", benchmarks)
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
     cells = [
         make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
         for bench, bench_given in streams
-        for method, method_given in select("method", methods)
+        for method, method_given in chosen("method", methods)
         for seed in seeds
     ]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+
+
+def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]]:
+    """The declarations that a user names, each with the values given in brackets."""
+    if isinstance(wanted, str):
+        return select(kind, wanted)
+    found: list[tuple[Declaration, dict[str, Any]]] = []
+    for item in [wanted] if isinstance(wanted, type) else wanted:
+        found += [(_declared_by(item, kind), {})] if isinstance(item, type) else select(kind, item)
+    names = dict(declarations(kind))
+    for declaration, _ in found:
+        if names.setdefault(declaration.name, declaration) != declaration:
+            raise UserError(f"Two {kind}s are named {declaration.name!r}: rename the class.")
+    return found or select(kind, "")
+
+
+def _declared_by(cls: type, kind: str) -> Declaration:
+    from clbench.notebook import declaration_of
+
+    declaration = declaration_of(cls)
+    if declaration.kind != kind:
+        raise UserError(f"{cls.__name__} is a {declaration.kind}, not a {kind}.")
+    return declaration
 
 
 def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -107,7 +108,7 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     )
 
 
-def refusals(cells: list[Cell], place: Place) -> dict[str, str]:
+def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
     """Why cells cannot be trained, by id, found out without training; one seed stands for all."""
     streams: dict[str, Stream | str] = {}
     found: dict[str, str] = {}
@@ -116,7 +117,7 @@ def refusals(cells: list[Cell], place: Place) -> dict[str, str]:
         key = repr((spec.benchmark, spec.benchmark_params, spec.protocol))
         try:
             if key not in streams:
-                streams[key] = _stream_or_reason(cell, place)
+                streams[key] = _stream_or_reason(cell, datasets)
             stream = streams[key]
             reason = stream if isinstance(stream, str) else refusal(cell, stream)
         except Exception:
@@ -126,11 +127,10 @@ def refusals(cells: list[Cell], place: Place) -> dict[str, str]:
     return found
 
 
-def _stream_or_reason(cell: Cell, place: Place) -> Stream | str:
-    names = cell.benchmark.meta.get("datasets", ())
+def _stream_or_reason(cell: Cell, datasets: dict[str, Any]) -> Stream | str:
+    on_cpu = replace(cell, spec=replace(cell.spec, device="cpu"))
     try:
-        datasets = {n: data.load(n, place.data_root, place.accept_data) for n in names}
-        return make_stream(cell, datasets)
+        return make_stream(on_cpu, datasets)
     except UserError as error:
         return str(error)
 
@@ -166,13 +166,19 @@ def _compile(module: torch.nn.Module) -> None:
             _compile(part)
 
 
+def device_problem(device: str) -> str:
+    """Why torch cannot compute on a device; empty if it can."""
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception as error:
+        return f"--device {device} cannot be used: {str(error).partition(chr(10))[0]}"
+    return ""
+
+
 def set_up_torch(cell: Cell) -> None:
     """Threads, determinism and the allocator, for the whole process."""
-    try:
-        torch.empty(0, device=cell.spec.device)
-    except Exception as error:
-        why = str(error).partition("\n")[0]
-        raise UserError(f"--device {cell.spec.device} cannot be used: {why}") from None
+    if problem := device_problem(cell.spec.device):
+        raise UserError(problem)
     torch.set_num_threads(cell.spec.threads)
     torch.set_flush_denormal(True)  # weights that decay to 1e-40 would make a step far slower
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -1,11 +1,12 @@
 """Studies: a table or figure of the paper as a file that says what to train and how to show it.
 
-A study is a TOML file with `title`, `seeds`, one or more `[[grid]]` (`methods`, `benchmarks` as
-`clbench run` takes them), and maybe `caption`, `columns`, `figure`, and `[small]`, a reduction:
-`seeds`, any value of the training protocol, and `tasks`, the most that a benchmark may have, by its
-parameter of that name: a stream of permutations ends early, one of classes has more in each task
-and no less data. Instead of a grid it may have `sizes`, benchmarks whose images are counted. Those
-of the paper are in `clbench/studies/`.
+A study is a TOML file with `title`, `seeds`, and one or more `[[grid]]` with `methods` and
+`benchmarks` as `clbench run` takes them. It may have `caption`, `columns`, `figure`, and `[small]`:
+a smaller budget with `seeds`, values of the training protocol, and `tasks`, the most tasks per
+benchmark. `tasks` needs a benchmark with a parameter of that name. It cuts a stream of permutations
+short; a stream of classes gets more classes per task and keeps all its data. Instead of a grid a
+study may have `sizes`: benchmarks whose images are counted. Those of the paper are in
+`clbench/studies/`.
 """
 
 import importlib.resources
@@ -24,7 +25,7 @@ from clbench.spec import Cell
 
 BUDGETS = ("paper", "small")
 COUNTS = ("seeds", "tasks")
-"""What `[small]` may have besides values of the protocol."""
+"""Keys of `[small]` that are no values of the protocol."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,15 @@ class Study:
     grid: list[dict[str, str]]
     columns: tuple[str, ...] = ()
     figure: str = ""
-    """A kind that `clbench figure` draws, from the study's own runs."""
+    """A kind of figure that `clbench figure` draws; it shows the study's own runs."""
     small: dict[str, Any] = field(default_factory=dict)
     sizes: str = ""
-    """Benchmarks whose images are counted; nothing is trained then."""
+    """Benchmarks whose images are counted; such a study trains nothing."""
     caption: str = ""
-    """What captions begin with; the title if there is none."""
+    """The beginning of captions; the title if there is none."""
 
     def budget(self, name: str) -> tuple[int, dict[str, Any]]:
-        """How many seeds, and what of the tasks and the protocol is changed."""
+        """The number of seeds, and the changes to tasks and protocol."""
         if name == "small" and not self.small:
             raise UserError(f"The study {self.name} declares no small budget, under [small].")
         changes = dict(self.small) if name == "small" else {}
@@ -82,18 +83,20 @@ def _counted(number: int, word: str) -> str:
 
 
 def shipped() -> dict[str, Any]:
-    """The files of the studies that come with clbench, by name."""
+    """The study files that come with clbench, by name."""
     folder = importlib.resources.files("clbench.studies")
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return {f.name.removesuffix(".toml"): f for f in files if f.name.endswith(".toml")}
 
 
 def find_study(text: str, files: bool = False) -> Study:
-    """A study by name, or by the path of a TOML file; it may name files to run only if `files`."""
+    """A study by name, or by the path of a TOML file; with `files` it may name files to execute."""
     if text.endswith(".toml"):
         file: Any = Path(text)
         if not file.is_file():
-            raise UserError(f"There is no file {text}. clbench study ls lists the paper's studies.")
+            raise UserError(
+                f"There is no file {text}. `clbench study ls` lists the paper's studies."
+            )
     else:
         known = shipped()
         if text not in known:
@@ -107,7 +110,7 @@ def find_study(text: str, files: bool = False) -> Study:
 
 
 def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Study:
-    """The study, if every key is one that studies have and of the right kind."""
+    """The study, if its keys are known and their values of the right type."""
     kinds: dict[str, Any] = {
         "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict,
         "sizes": str, "caption": str,
@@ -122,14 +125,14 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
     if "title" not in content:
         raise UserError(f"{where}: title is missing.")
     if bool(content.get("grid")) == bool(content.get("sizes")):
-        raise UserError(f"{where}: it must have [[grid]] or sizes, one of the two.")
+        raise UserError(f"{where}: it must have either [[grid]] or sizes.")
     for block in content.get("grid", ()):
         if not isinstance(block, dict) or set(block) != {"methods", "benchmarks"}:
-            raise UserError(f"{where}: each [[grid]] has `methods` and `benchmarks`, nothing else.")
+            raise UserError(f"{where}: each [[grid]] must have `methods` and `benchmarks` only.")
         if not all(isinstance(value, str) for value in block.values()):
-            raise UserError(f"{where}: `methods` and `benchmarks` are texts, as for clbench run.")
+            raise UserError(f"{where}: `methods` and `benchmarks` must be strings, like 'ewc,si'.")
         for value in block.values() if not files else ():
-            refuse_files(value, where, "--allow-files lets it")
+            refuse_files(value, where, "allow that with --allow-files")
     for column in content.get("columns", ()):
         if column not in COLUMNS:
             raise unknown(f"column in {where}:", str(column), COLUMNS)
@@ -153,7 +156,7 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
     )
 
 
-_WORDS = {str: "text", int: "whole number", list: "list", dict: "table"}
+_WORDS = {str: "string", int: "whole number", list: "list", dict: "table"}
 
 
 def _reduction(key: str, value: Any, where: str) -> Any:

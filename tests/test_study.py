@@ -105,8 +105,8 @@ def test_a_benchmark_whose_tasks_are_fixed_cannot_be_cut(tmp_path: Path) -> None
     [
         ("title = ", "is not valid TOML"),
         ("seeds = 3", "title is missing"),
-        ('title = "x"\ngrid = []', r"must have \[\[grid\]\] or sizes"),
-        (OWN.replace("seeds = 2", 'sizes = "split-mnist"\nseeds = 2'), "one of the two"),
+        ('title = "x"\ngrid = []', r"\[\[grid\]\] or sizes"),
+        (OWN.replace("seeds = 2", 'sizes = "split-mnist"\nseeds = 2'), r"\[\[grid\]\] or sizes"),
         ('title = "x"\nseed = 3', "Unknown key in"),
         ('title = "x"\nseeds = "3"', "seeds must be a whole number"),
         ('title = "x"\n[[grid]]\nmethods = "ewc"', "`methods` and `benchmarks`"),
@@ -176,7 +176,7 @@ def test_a_run_that_fails_leaves_the_figure_of_the_others(
         "study", str(path), "--allow-files", "--budget", "small", "--out", str(tmp_path / "out")
     )
     assert result.code == 1
-    assert "1 of 2 runs have no result" in result.err
+    assert "1 of 2 runs" in result.err.splitlines()[-1]
     assert (tmp_path / "out" / "studies" / "mine" / "figure-matrix-tiny.pdf").exists()
 
 
@@ -241,7 +241,8 @@ def test_the_sizes_of_the_data_sets_are_a_study(
     result = clbench("study", "table-datasets", *nowhere, "--dry-run")
     assert result.code == 0
     assert "10,766" in result.out
-    assert "split-mnist is not counted" in result.err
+    assert "Warning: " in result.err
+    assert "split-mnist" in result.err
     assert not (tmp_path / "studies").exists()
     assert "wrote" in clbench("study", "table-datasets", *nowhere).out
     assert len(list((tmp_path / "studies" / "table-datasets").iterdir())) == 3
@@ -257,12 +258,13 @@ def test_a_strangers_study_or_configuration_runs_no_file(
     (tmp_path / "study.toml").write_text(f'title = "T"\n{grid}')
     (tmp_path / "config.toml").write_text('methods = ["ewc", "evil.py"]\n')
     for command, instead in (
-        ("study ./study.toml", "--allow-files lets it"),
-        ("run --config config.toml", "name it by --methods"),
+        ("study ./study.toml", "--allow-files"),
+        ("run --config config.toml", "--methods"),
     ):
         result = clbench(command)
         assert result.code == 2
-        assert f"evil.py', which would be run as a program: {instead}" in result.err
+        assert "evil.py" in result.err
+        assert instead in result.err
     (tmp_path / "study.toml").write_text(f'title = "T\\u001b[31m"\n{grid}')
     assert "title has characters that cannot be printed" in clbench("study ./study.toml").err
     assert not proof.exists()

@@ -1,4 +1,4 @@
-"""The command line: one file a subcommand, each imported only when it is asked for."""
+"""The command line: one file per subcommand, imported when it is used."""
 
 import importlib
 import sys
@@ -12,22 +12,22 @@ from clbench.errors import UserError, did_you_mean
 # subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
 COMMANDS = {
     "run": "Train methods on benchmarks and print the table.",
-    "study": "Make a table or figure of the paper, training what is missing.",
+    "study": "Train what is missing of a table or figure of the paper, and show it.",
     "report": "Write tables from the records of past runs.",
-    "compare": "Test two methods, two folders of records, or the paper against each other.",
+    "compare": "Compare two methods, two folders of records, or our results with the paper's.",
     "figure": "Draw figures from the records of past runs.",
     "status": "Show which runs are done, running, partial or failed.",
     "ls": "List methods, benchmarks or results.",
     "show": "Show one method, benchmark or run in full.",
-    "data": "Say which data sets are here, and get the rest.",
+    "data": "Show which data sets are here, and get the others.",
     "new": "Write a commented file for a method of your own.",
     "check": "Run the conformance checks on a method.",
-    "sys-info": "Show versions and hardware, and name what is broken.",
+    "sys-info": "Show versions and hardware, and name problems.",
 }
 
 
 class LazyGroup(click.Group):
-    """A click group that knows its commands by name and imports one when it is used."""
+    """A click group that knows the names of its commands and imports the one that is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from clbench.campaign import RERUN, Campaign
 from clbench.errors import UserError
 from clbench.executors import EXECUTORS, Resources
+from clbench.spec import Cell
 from clbench.store import Place
 
 out_option = click.option(
@@ -19,12 +21,10 @@ out_option = click.option(
     default="results",
     show_default=True,
     metavar="FOLDER",
-    help="Folder of records, checkpoints and tables.",
+    help="Folder for records, checkpoints and tables.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-
-RERUN = ("missing", "failed", "stale", "all")
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -46,7 +46,7 @@ def default_workers() -> int:
 
 
 def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """It becomes a line of a script: nothing but a name may stand there."""
+    """The value becomes a line of a shell script, so it may only be a name."""
     if value is not None and not re.fullmatch(r"[\w.,-]+", value, re.ASCII):
         raise UserError(f"--partition {value!r} is not the name of a partition.")
     return value
@@ -57,76 +57,87 @@ _TRAINING = (
         "--workers",
         type=click.IntRange(min=1),
         default=default_workers,
-        show_default="the cores",
-        help="Runs at the same time.",
+        show_default="number of cores",
+        help="Runs that train at the same time.",
     ),
     click.option(
         "--executor",
         type=click.Choice(EXECUTORS),
         default="local",
         show_default=True,
-        help="Where runs are trained: here, by a SLURM cluster, or by Ray.",
+        help="Where runs train: on this machine, on a SLURM cluster or on a Ray cluster.",
     ),
     click.option(
         "--cpus-per-run",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Cores that SLURM or Ray gives a run.",
+        help="Cores per run on SLURM or Ray.",
     ),
     click.option(
         "--gpus-per-run",
         type=click.IntRange(min=0),
         default=0,
         show_default=True,
-        help="GPUs that SLURM or Ray gives a run.",
+        help="GPUs per run on SLURM or Ray.",
     ),
     click.option(
         "--memory-per-run",
         type=click.FloatRange(min=0, min_open=True),
-        help="GB that a run gets; here, none is started beside others without it.",
+        help="Memory per run, in GB; locally, a run waits until this much is free.",
     ),
     click.option(
         "--time-limit",
         type=click.IntRange(min=1),
         default=24 * 60,
         show_default=True,
-        help="Minutes of a SLURM job; what is not done by then goes back into the queue.",
+        help="Minutes per SLURM job; a run that is not done by then goes back into the queue.",
     ),
-    click.option("--partition", callback=_partition, help="Partition of SLURM."),
-    click.option("--ray-address", help="A Ray cluster; without it, one is started here."),
+    click.option("--partition", callback=_partition, help="SLURM partition."),
+    click.option(
+        "--ray-address", help="Address of a Ray cluster; without it, one starts on this machine."
+    ),
     click.option(
         "--threads",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Torch threads of each run; part of its id, as sums depend on it.",
+        help="Torch threads per run; part of its id, because the order of sums depends on it.",
     ),
-    click.option("--device", default="cpu", show_default=True, help="Torch device of each run."),
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        help="Torch device of the runs; part of their ids.",
+    ),
     out_option,
     click.option(
-        "--data-root", metavar="FOLDER", help="Where data sets are.  [default: $CLBENCH_DATA]"
+        "--data-root", metavar="FOLDER", help="Folder of the data sets.  [default: $CLBENCH_DATA]"
     ),
     click.option(
         "--accept-data",
         is_flag=True,
-        help="Use data that is not the official, complete set; said in every record and table.",
+        help="Use data that are not the official, complete set; every record and table says so.",
     ),
-    click.option("--dry-run", is_flag=True, help="Show the cells, what is done, and an estimate."),
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Show the state of each run, estimate the time, name problems, and train nothing.",
+    ),
     click.option(
         "--rerun",
         type=click.Choice(RERUN),
         default="missing",
         show_default=True,
-        help="What to train besides unfinished runs: those that failed, those of another version "
-        "(stale), or all.",
+        help="Train more than missing and unfinished runs: those that failed, those that are stale "
+        "(other code or other data), or all.",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Training:
-    """What the options of all that trains say."""
+    """The options of every command that trains."""
 
     executor: str
     resources: Resources
@@ -136,9 +147,12 @@ class Training:
     dry_run: bool
     rerun: str
 
+    def campaign(self, cells: list[Cell]) -> Campaign:
+        return Campaign(cells, self.place, self.executor, self.resources, self.rerun)
+
 
 def training_options(command: Callable[..., Any]) -> Any:
-    """Give a command the options of all that trains, which it gets as one `training`."""
+    """Give a command the options of every command that trains, as one argument `training`."""
 
     @functools.wraps(command)
     def collected(**given: Any) -> Any:
@@ -162,7 +176,7 @@ def training_options(command: Callable[..., Any]) -> Any:
 
 
 def existing_out(out: str) -> Path:
-    """The output folder, which must be there to be read."""
+    """The output folder; an error if there is none."""
     path = Path(out)
     if not path.is_dir():
         raise UserError(

@@ -1,39 +1,38 @@
-"""What `--dry-run` prints: the state of each cell, and how long it may take."""
+"""What `--dry-run` prints: the state of each cell, and how long training may take."""
 
-import contextlib
 import statistics
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import click
-from tabulate import tabulate
 
+from clbench.campaign import Plan
 from clbench.cli.progress import duration
-from clbench.grid import State
+from clbench.record import Record
 from clbench.spec import Cell
 from clbench.store import Store
+from clbench.width import fitted_table
 
 
-def print_plan(
-    cells: list[Cell], states: dict[str, State], chosen: set[str], store: Store, workers: int
-) -> None:
-    """Say where each cell stands, whether it would be trained, and how long that may take."""
-    guesses = estimates(cells, store)
+def print_plan(plan: Plan) -> None:
+    """Print where each cell stands, whether it would be trained, and how long that may take."""
+    cells, workers = plan.campaign.cells, plan.campaign.resources.workers
+    chosen = {cell.id for cell in plan.chosen}
+    guesses = estimates(cells, Store(plan.campaign.place.out))
     rows = [
         (
             cell.labels["benchmark"],
             cell.labels["method"],
             cell.spec.seed,
             cell.id,
-            states[cell.id],
+            plan.states[cell.id],
             "train" if cell.id in chosen else "",
             guesses.get(cell.id, "?"),
         )
         for cell in cells
     ]
     headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
-    click.echo(tabulate(rows, headers, disable_numparse=True))
+    click.echo(fitted_table(rows, headers, prose=("method", "state", "estimate")))
     known = [guesses[run_id] for run_id in chosen if run_id in guesses]
     unknown = len(chosen) - len(known)
     words = []
@@ -59,9 +58,9 @@ class Guess:
 
     seconds: float
     other: tuple[str, ...]
-    """What of the protocol and the machine was different in those."""
+    """Values of the protocol and the machine that were different in those."""
     most: bool
-    """They ended at a lower cap on epochs, and might have stopped before the new one."""
+    """They reached a lower cap on epochs, and could have stopped before the new one."""
 
     def __str__(self) -> str:
         return f"at most {duration(self.seconds)}" if self.most else duration(self.seconds)
@@ -72,17 +71,16 @@ def estimates(cells: list[Cell], store: Store) -> dict[str, Guess]:
     fewest differences; no entry where there is none."""
     alike: dict[tuple[str, ...], list[Cell]] = {}
     by_name: dict[tuple[str, str], set[tuple[str, ...]]] = {}
-    for cell in cells:  # those of one group differ in nothing but the seed
+    for cell in cells:  # those of one group differ only in the seed
         group = tuple(cell.labels.values())
         alike.setdefault(group, []).append(cell)
         by_name.setdefault((cell.labels["benchmark"], cell.labels["method"]), set()).add(group)
     guesses: dict[tuple[str, ...], dict[tuple[str, ...], list[Guess]]] = {}
     for record in store.each([]):
-        name = (record["labels"]["benchmark"], record["labels"]["method"])
-        for group in by_name.get(name, ()) if record["status"] == "done" else ():
-            with contextlib.suppress(KeyError, TypeError):  # a record that lacks what it takes
-                guess = _guess(alike[group][0], record)
-                guesses.setdefault(group, {}).setdefault(guess.other, []).append(guess)
+        groups = by_name.get((record.benchmark, record.method), ())
+        for group in groups if record.status == "done" and record.seconds.train else ():
+            guess = _guess(alike[group][0], record)
+            guesses.setdefault(group, {}).setdefault(guess.other, []).append(guess)
     found: dict[str, Guess] = {}
     for group, by_difference in guesses.items():
         nearest = min(by_difference, key=lambda other: (len(other), other))
@@ -93,15 +91,15 @@ def estimates(cells: list[Cell], store: Store) -> dict[str, Guess]:
     return found
 
 
-def _guess(cell: Cell, record: dict[str, Any]) -> Guess:
-    """By seconds an epoch: tasks that stopped on their own would again, those that reached the cap
-    would reach the cell's."""
-    mine, its = cell.spec.canonical(), record["spec"]
-    other = [key for key, value in mine["protocol"].items() if its["protocol"].get(key) != value]
-    other += [key for key in ("threads", "device") if its[key] != mine[key]]
-    train, rest = (sum(record["seconds"][part]) for part in ("train", "eval"))
-    epochs = Counter(epoch["task"] for epoch in record["curve"])
-    cap, old_cap = mine["protocol"]["epochs"], its["protocol"]["epochs"]
+def _guess(cell: Cell, record: Record) -> Guess:
+    """By the seconds per epoch: a task that stopped on its own would do so again, and one that
+    reached the cap on epochs would reach the cell's."""
+    mine, its = cell.spec.canonical(), record.spec
+    other = [key for key, value in mine["protocol"].items() if its.protocol.get(key) != value]
+    other += [key for key in ("threads", "device") if getattr(its, key) != mine[key]]
+    train, rest = sum(record.seconds.train), sum(record.seconds.eval)
+    epochs = Counter(epoch.task for epoch in record.curve)
+    cap, old_cap = mine["protocol"]["epochs"], int(its.protocol.get("epochs") or 0)
     capped = [count >= old_cap for count in epochs.values()]
     expected = sum(cap if count >= old_cap else min(count, cap) for count in epochs.values())
     seconds = train * expected / epochs.total() if epochs else train

@@ -1,29 +1,35 @@
 """Cells as tasks of a Ray cluster, which needs no file system in common.
 
-Every finished task travels back to this machine's store as it is made: a record and a checkpoint,
-as bytes, through an inbox that lives beside this process. A run that is scheduled anew, because its
-node is gone, asks the inbox for the last of them and goes on there. A node reads data sets from its
-own data root, or, if it has none, gets them from here through Ray's object store, once a node.
+Every finished task travels back to the store of this machine at once: a record and a checkpoint, as
+bytes, through an inbox beside this process. When a node is lost, its run starts on another one,
+asks the inbox for its last state and goes on there. A node reads data sets from its own data root.
+If it has none, it gets them from here through Ray's object store, once per node.
 """
 
 import contextlib
+import importlib.util
 import os
 import socket
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from clbench import data
 from clbench.errors import UserError
-from clbench.executors import Listener, Resources
-from clbench.executors.work import end_of, work
+from clbench.events import Ended, Event, Listener, Note, TaskEnded, end_of
+from clbench.executors import Resources
+from clbench.executors.quiet import silence_packages
+from clbench.executors.work import work
 from clbench.files import write_atomically
 from clbench.lease import BusyError
 from clbench.provenance import versions
+from clbench.record import parse
 from clbench.spec import Cell
-from clbench.store import Place, Store, parse_record
+from clbench.store import Place, Store
 
+Letter: TypeAlias = tuple[str, Event | None, dict[str, bytes]]
+"""Id of a run, an event, and the bytes of its record and checkpoint if they are new."""
 POLL = 0.5
 """Seconds between two looks into the inbox."""
 RETRIES = 20
@@ -31,13 +37,13 @@ RETRIES = 20
 
 
 class Inbox:
-    """An actor beside the driver: what runs have sent, and the last state of those that go on."""
+    """An actor beside the driver: what runs have sent, and the last state of unfinished ones."""
 
     def __init__(self) -> None:
         self.states: dict[str, dict[str, bytes]] = {}
-        self.letters: list[tuple[str, dict[str, Any], dict[str, bytes]]] = []
+        self.letters: list[Letter] = []
 
-    def send(self, run_id: str, event: dict[str, Any], state: dict[str, bytes]) -> None:
+    def send(self, run_id: str, event: Event | None, state: dict[str, bytes]) -> None:
         if state:
             self.states[run_id] = state
         self.letters.append((run_id, event, state))
@@ -51,22 +57,46 @@ class Inbox:
     def state(self, run_id: str) -> dict[str, bytes]:
         return self.states.get(run_id, {})
 
-    def empty(self) -> list[tuple[str, dict[str, Any], dict[str, bytes]]]:
+    def empty(self) -> list[Letter]:
         letters, self.letters = self.letters, []
         return letters
 
 
-def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+def problems(resources: Resources) -> list[str]:
+    """What the executor needs and does not find."""
+    if importlib.util.find_spec("ray") is None:
+        return ["--executor ray needs Ray: pip install 'clbench[ray]'."]
+    unreachable = _unreachable(resources.ray_address or "")
+    return [unreachable] if unreachable else []
+
+
+def run_cells(
+    cells: list[Cell],
+    place: Place,
+    resources: Resources,
+    datasets: dict[str, Any],
+    listen: Listener,
+) -> None:
     """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
     ray = _connect(resources)
     try:
         _check(ray, resources)
-        _run(ray, cells, place, resources, listen)
+        sent = {name: (used.sha256, ray.put(used)) for name, used in datasets.items()}
+        _run(ray, cells, place, resources, sent, listen)
     finally:
         ray.shutdown()
 
 
-def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+def _run(
+    ray: Any,
+    cells: list[Cell],
+    place: Place,
+    resources: Resources,
+    sent: dict[str, tuple[str, Any]],
+    listen: Listener,
+) -> None:
+    """`sent` has each data set's checksum and its reference in the object store. A reference inside
+    of a value is not fetched with it, so that only nodes that lack the data fetch them."""
     store = Store(place.out)
     by_id = {cell.id: cell for cell in cells}
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -79,7 +109,6 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
         memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
         max_retries=RETRIES,
     )
-    sent = _send_data(ray, cells, place)
     waiting = list(cells)
     running: dict[Any, Cell] = {}
     lost: set[str] = set()  # taken over by another driver, while this one was held up
@@ -94,9 +123,9 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
                     continue
                 waiting.remove(cell)
                 if text := store.clear_damaged(cell.id):
-                    listen(cell, {"kind": "note", "text": text})
+                    listen(cell, Note(text))
                 record = store.read(cell.id)
-                if record is not None and record["status"] == "done":  # by another driver meanwhile
+                if record is not None and record.status == "done":  # by another driver meanwhile
                     listen(cell, end_of(record))
                     lease.close()
                     continue
@@ -111,7 +140,7 @@ def _run(ray: Any, cells: list[Cell], place: Place, resources: Resources, listen
                     _keep(store, run_id, state)
                 except BusyError:
                     lost.add(run_id)
-                if event:
+                if event is not None:
                     listen(by_id[run_id], event)
             for reference in ended:
                 cell = running.pop(reference)
@@ -131,7 +160,7 @@ def _train(
     inbox: Any,
     sent: dict[str, tuple[str, Any]],
     expected: dict[str, str],
-) -> dict[str, Any]:
+) -> Ended:
     """On a node: train in a folder of its own, and send what is finished to the inbox."""
     import ray
 
@@ -139,15 +168,20 @@ def _train(
         store = Store(Path(folder))
         store.prepare()
         _keep(store, cell.id, ray.get(inbox.state.remote(cell.id)))
+        sent_once = False
 
-        def listen(event: dict[str, Any]) -> None:
-            state = _state(store, cell.id) if event["kind"] == "task" else {}
+        def listen(cell: Cell, event: Event) -> None:
+            nonlocal sent_once
+            # the first record comes before the first task ends, and names the run
+            new = isinstance(event, TaskEnded) or not sent_once
+            state = _state(store, cell.id) if new else {}
+            sent_once = sent_once or bool(state)
             ray.get(inbox.send.remote(cell.id, event, state))
 
         mine = Place(store.root, place.data_root, place.accept_data)
         end = work(cell, mine, listen, expected, _datasets(ray, cell, mine, sent))
         # what was kept after the last task: a failure, or a record that was done before
-        ray.get(inbox.send.remote(cell.id, {}, _state(store, cell.id)))
+        ray.get(inbox.send.remote(cell.id, None, _state(store, cell.id)))
         return end
 
 
@@ -165,16 +199,6 @@ def _datasets(
     return found
 
 
-def _send_data(ray: Any, cells: list[Cell], place: Place) -> dict[str, tuple[str, Any]]:
-    """Checksums of the data sets, and where they are in the object store; nested, so that only
-    nodes that lack one fetch it."""
-    sent = {}
-    for name in dict.fromkeys(n for c in cells for n in c.benchmark.meta.get("datasets", ())):
-        ours = data.load(name, place.data_root, place.accept_data)
-        sent[name] = (ours.sha256, ray.put(ours))
-    return sent
-
-
 def _state(store: Store, run_id: str) -> dict[str, bytes]:
     """A run's record and checkpoint as they stand on disk."""
     paths = {"record": store.record_path(run_id), "checkpoint": store.checkpoint_path(run_id)}
@@ -183,36 +207,29 @@ def _state(store: Store, run_id: str) -> dict[str, bytes]:
 
 def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
     """Put what was sent where a local run would have put it."""
-    if "record" not in state:
-        if "checkpoint" in state:  # the record was damaged; the checkpoint has it too
-            write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
-        return
-    with tempfile.TemporaryDirectory() as folder:  # a record is checked before it is believed
-        path = Path(folder) / f"{run_id}.json"
-        path.write_bytes(state["record"])
-        store.write(parse_record(path), state.get("checkpoint"))
+    if "record" in state:
+        store.write(parse(state["record"], run_id), state.get("checkpoint"))
+    elif "checkpoint" in state:  # the record was damaged; the checkpoint has it too
+        write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
 
 
-def _end(ray: Any, reference: Any) -> dict[str, Any]:
+def _end(ray: Any, reference: Any) -> Ended:
     try:
-        end: dict[str, Any] = ray.get(reference)
+        end: Ended = ray.get(reference)
         return end
     except ray.exceptions.RayError as error:
         text = " ".join(str(error).split())[:300]
-        return {"kind": "end", "status": "died", "text": f"Ray gave it up: {text}"}
+        return Ended("died", f"Ray gave it up: {text}")
 
 
 def _connect(resources: Resources) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a run that asks for no GPU leaves CUDA_VISIBLE_DEVICES as it is
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError:
-        raise UserError("--executor ray needs Ray: pip install 'clbench[ray]'.") from None
+    silence_packages()
+    import ray
+
     address = resources.ray_address
-    if address:
-        _knock(address)
     options: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
     if not address:
         options |= {"num_cpus": resources.workers * resources.cpus_per_run, "address": "local"}
@@ -224,16 +241,16 @@ def _connect(resources: Resources) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
-    """Ray itself would wait for minutes for a cluster that is not there."""
+def _unreachable(address: str) -> str:
+    """Why no cluster answers; empty if one does. Ray itself would wait for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:  # `auto`, or a name that Ray knows
-        return
+        return ""
     try:
         with socket.create_connection((host, int(port)), timeout=10):
-            pass
+            return ""
     except (OSError, ValueError, OverflowError) as error:
-        raise UserError(f"--ray-address {address}: no Ray cluster answers ({error}).") from None
+        return f"--ray-address {address}: no Ray cluster answers ({error})."
 
 
 def _check(ray: Any, resources: Resources) -> None:

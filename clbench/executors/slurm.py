@@ -1,13 +1,13 @@
 """Cells as jobs of a SLURM cluster, submitted as one array through submitit.
 
 The output folder must be on a file system that the nodes share: jobs write records and checkpoints
-there as local workers do. `<out>/slurm/<id>.json` says which job a run is, so that a driver that
-comes back watches it instead of submitting it again. When a job is preempted or its time is over,
-submitit puts it back into the queue, and it goes on at the last finished task.
+there as local workers do. The ticket `<out>/slurm/<id>.json` names the job of a run, so that a
+driver that comes back watches the job instead of submitting it again. When a job is preempted or
+its time is over, submitit puts it back into the queue, and it goes on at the last finished task.
 """
 
 import contextlib
-import json
+import importlib.util
 import shutil
 import signal
 import subprocess
@@ -17,9 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clbench.errors import UserError
-from clbench.executors import Listener, Resources
-from clbench.executors.work import end_of, work
+from clbench.events import Ended, Listener, Started, TaskEnded, end_of
+from clbench.executors import Resources
+from clbench.executors.work import work
 from clbench.files import write_atomically
 from clbench.provenance import versions
 from clbench.spec import Cell
@@ -30,7 +33,7 @@ POLL = 2.0
 PATIENCE = 600.0
 """Seconds that a controller may be silent once it has answered."""
 GRACE = 30.0
-"""Seconds after a job has left the queue in which its end may yet be seen."""
+"""Seconds to wait for the end of a job that has left the queue: file systems can be slow."""
 LONGEST_ARRAY = 1000
 """Jobs in one array: SLURM's own limit is 1,001 unless it is raised."""
 WARNING = 60
@@ -43,7 +46,15 @@ NEVER = (
     "PartitionNodeLimit",
     "PartitionTimeLimit",
 )
-"""Reasons for which a job waits in vain."""
+"""Reasons for which a job can never start."""
+
+
+class Ticket(msgspec.Struct, omit_defaults=True):
+    """What is known about the job of a run."""
+
+    job: str = ""
+    """Number of the job; empty if none was submitted."""
+    end: Ended | None = None
 
 
 class Job:
@@ -53,42 +64,40 @@ class Job:
         self.place, self.expected, self.time_limit = place, expected, time_limit
         self.started = 0.0
         self.done = -1
-        """Tasks that were finished when the job's time was over the last time."""
+        """Finished tasks when the time of the job was last over."""
 
     def __call__(self, cell: Cell) -> None:
         from submitit import JobEnvironment
 
         self.started = time.monotonic()
         _end_when_not_requeued()
-        # the driver may have died before it could write down whose job this is
-        _write(_ticket(self.place, cell), {"job": JobEnvironment().job_id})
-        self._end(cell, work(cell, self.place, lambda event: None, self.expected))
+        # the driver may have died before it could write the ticket
+        _write(_path(self.place, cell), Ticket(JobEnvironment().job_id))
+        self._end(cell, work(cell, self.place, lambda cell, event: None, self.expected))
 
     def checkpoint(self, cell: Cell) -> Any:
-        """Asked for by submitit when the job must make room; None: not into the queue again.
-
-        All finished tasks are on disk.
-        """
+        """Called by submitit when the job must make room; None ends it, anything else goes back
+        into the queue. All finished tasks are on disk."""
         from submitit.helpers import DelayedSubmission
 
         record = Store(self.place.out).read(cell.id)
-        done = record["done"] if record is not None else 0
+        done = record.done if record is not None else 0
         if time.monotonic() - self.started > 60 * self.time_limit - 1.5 * WARNING:
             if done == self.done:
                 text = "no task was finished before the job's time was over; raise --time-limit"
-                self._end(cell, {"kind": "end", "status": "refused", "text": text})
+                self._end(cell, Ended("refused", text))
                 return None
             self.done = done
         return DelayedSubmission(self, cell)
 
-    def _end(self, cell: Cell, end: dict[str, Any]) -> None:
-        ticket = _ticket(self.place, cell)
-        _write(ticket, _read(ticket) | {"end": end})
+    def _end(self, cell: Cell, end: Ended) -> None:
+        path = _path(self.place, cell)
+        _write(path, Ticket(_read(path).job, end))
 
 
 def _end_when_not_requeued() -> None:
-    """What submitit raises when a job does not go back into the queue ends the process: it comes
-    out of a signal, in the middle of a method, whose failure it is not."""
+    """End the process when submitit does not put its job back into the queue. submitit raises in
+    the handler of a signal, in the middle of a method, and that must not count as a failure."""
     theirs = signal.getsignal(signal.SIGUSR2)
 
     def ours(number: int, frame: Any) -> None:
@@ -101,7 +110,23 @@ def _end_when_not_requeued() -> None:
         signal.signal(signal.SIGUSR2, ours)
 
 
-def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Listener) -> None:
+def problems(resources: Resources) -> list[str]:
+    """What the executor needs and does not find here."""
+    found = []
+    if importlib.util.find_spec("submitit") is None:
+        found.append("--executor slurm needs submitit: pip install 'clbench[slurm]'.")
+    if shutil.which("sbatch") is None:
+        found.append("--executor slurm: there is no `sbatch` here; call clbench on the cluster.")
+    return found
+
+
+def run_cells(
+    cells: list[Cell],
+    place: Place,
+    resources: Resources,
+    datasets: dict[str, Any],
+    listen: Listener,
+) -> None:
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
     try:
@@ -110,12 +135,12 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
         raise UserError(f"{place.out / 'slurm'} cannot be made: {error.strerror}.") from None
     store = Store(place.out)
     waiting = {cell.id: cell for cell in cells}
-    known: dict[str, int] = {}
+    told: dict[str, int] = {}
     missed: dict[str, float] = {}
     queue, heard = _queue(), time.monotonic()
-    for cell in cells:  # of an earlier command, whose job is gone
+    for cell in cells:  # tickets of an earlier command, whose job is gone
         if not _is_queued(place, cell, queue):
-            _ticket(place, cell).unlink(missing_ok=True)
+            _path(place, cell).unlink(missing_ok=True)
     try:
         while waiting:
             try:
@@ -129,48 +154,43 @@ def run_cells(cells: list[Cell], place: Place, resources: Resources, listen: Lis
             new = []
             for cell in idle:
                 end = _ended(place, store, cell)
-                if end is None or (end["status"] == "busy" and not store.is_running(cell.id)):
+                if end is None or (end.status == "busy" and not store.is_running(cell.id)):
                     new.append(cell)
-                elif end["status"] == "died" and not _is_late(missed, cell):
+                elif end.status == "died" and not _is_late(missed, cell):
                     continue
-                elif end["status"] != "busy":
+                elif end.status != "busy":
                     listen(cell, end)
-                    _ticket(place, cell).unlink(missing_ok=True)
+                    _path(place, cell).unlink(missing_ok=True)
                     del waiting[cell.id]
             free = resources.workers - (len(waiting) - len(new))
             if new and free > 0:
                 _submit(new[:LONGEST_ARRAY], place, replace(resources, workers=free))
             for cell in list(waiting.values()):
-                _tell(cell, store, known, listen)
-                job = _read(_ticket(place, cell)).get("job", "")
+                _tell(cell, store, told, listen)
+                job = _read(_path(place, cell)).job
                 if (reason := queue.get(job, "")) in NEVER:
                     _cancel(job)
                     why = f"SLURM can never start its job ({reason})"
                     text = f"{why}: ask for less (--time-limit too), or for another --partition"
-                    listen(cell, {"kind": "end", "status": "refused", "text": text})
+                    listen(cell, Ended("refused", text))
                     del waiting[cell.id]
             if waiting:
                 time.sleep(POLL)
     except KeyboardInterrupt:
-        jobs = [job for c in waiting.values() if (job := _read(_ticket(place, c)).get("job"))]
-        _cancel(*jobs)
+        _cancel(*(job for cell in waiting.values() if (job := _read(_path(place, cell)).job)))
         for cell in waiting.values():
-            _ticket(place, cell).unlink(missing_ok=True)
+            _path(place, cell).unlink(missing_ok=True)
         raise
 
 
 def _is_late(missed: dict[str, float], cell: Cell) -> bool:
-    """Whether a job is gone for so long that its end would be seen on a slow file system too."""
+    """Whether a job has been gone for so long that its end would be visible by now."""
     return time.monotonic() - missed.setdefault(cell.id, time.monotonic()) > GRACE
 
 
 def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
-    try:
-        import submitit
-    except ImportError:
-        raise UserError("--executor slurm needs submitit: pip install 'clbench[slurm]'.") from None
-    if shutil.which("sbatch") is None:
-        raise UserError("--executor slurm: there is no `sbatch` here; call clbench on the cluster.")
+    import submitit
+
     executor = submitit.SlurmExecutor(folder=place.out / "slurm", max_num_timeout=10**6)
     options: dict[str, Any] = {
         "job_name": "clbench",
@@ -193,47 +213,45 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
         reason = " ".join(str(error).split()).partition("sbatch: error: ")[2] or str(error)
         raise UserError(f"SLURM does not take the jobs: {reason}") from None
     for cell, job in zip(cells, jobs, strict=True):
-        if _read(_ticket(place, cell)).get("job") != job.job_id:  # it may have begun, or ended
-            _write(_ticket(place, cell), {"job": job.job_id})
+        if _read(_path(place, cell)).job != job.job_id:  # it may have begun, or ended
+            _write(_path(place, cell), Ticket(job.job_id))
 
 
-def _ended(place: Place, store: Store, cell: Cell) -> dict[str, Any] | None:
+def _ended(place: Place, store: Store, cell: Cell) -> Ended | None:
     """How a cell that is not in the queue has ended, if it was there."""
     record = store.read(cell.id)
-    if record is not None and record["status"] != "partial":  # whichever driver submitted it
+    if record is not None and record.status != "partial":  # whichever driver submitted it
         return end_of(record)
-    ticket = _read(_ticket(place, cell))
-    if "job" not in ticket:
-        return None
-    if "end" in ticket:
-        end: dict[str, Any] = ticket["end"]
-        return end
-    log = place.out / "slurm" / f"{ticket['job']}_0_log.out"
+    ticket = _read(_path(place, cell))
+    if ticket.end is not None or not ticket.job:
+        return ticket.end
+    log = place.out / "slurm" / f"{ticket.job}_0_log.out"
     words = "its job left the queue before its end (cancelled, out of memory, or its node failed)"
-    return {"kind": "end", "status": "died", "text": f"{words}; see {log}"}
+    return Ended("died", f"{words}; see {log}")
 
 
-def _tell(cell: Cell, store: Store, known: dict[str, int], listen: Listener) -> None:
-    """Pass on which task a cell has reached, as its record says."""
+def _tell(cell: Cell, store: Store, told: dict[str, int], listen: Listener) -> None:
+    """Pass on what the record of a cell says: that it has started, or which task it has learned."""
     record = store.read(cell.id)
-    if record is None or record["done"] <= known.get(cell.id, 0):
+    if record is None or record.done <= told.get(cell.id, -1):
         return
-    known[cell.id] = done = record["done"]
-    row = [value for value in record["R"][-1][:done] if value is not None]
+    told[cell.id] = record.done
+    if not record.done:
+        listen(cell, Started())
+        return
+    row = [value for value in record.R[-1][: record.done] if value is not None]
     accuracy = sum(row) / len(row) if row else None
-    event = {"task": done, "tasks": record["tasks"], "accuracy": accuracy}
-    listen(cell, {"kind": "task", **event})
+    listen(cell, TaskEnded(record.done, record.tasks, accuracy))
 
 
 def _queue() -> dict[str, str]:
-    """All jobs of ours that wait or run, as SLURM writes them (`12_3` in an array), and why they
-    wait."""
+    """Our jobs that wait or run, as SLURM writes them (`12_3` in an array), and why they wait."""
     listed = _command("squeue", "--me", "-h", "-r", "-o", "%i %r")
     return dict(line.split(maxsplit=1) for line in listed.splitlines())
 
 
 def _is_queued(place: Place, cell: Cell, queue: dict[str, str]) -> bool:
-    return _read(_ticket(place, cell)).get("job") in queue
+    return _read(_path(place, cell)).job in queue
 
 
 def _cancel(*jobs: str) -> None:
@@ -256,20 +274,19 @@ def _command(*words: str) -> str:
     return done.stdout
 
 
-def _ticket(place: Place, cell: Cell) -> Path:
+def _path(place: Place, cell: Cell) -> Path:
     return place.out / "slurm" / f"{cell.id}.json"
 
 
-def _read(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
-    return {}
+def _read(path: Path) -> Ticket:
+    """The ticket in a file; one that is missing or damaged says nothing."""
+    with contextlib.suppress(OSError, UnicodeDecodeError, RecursionError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=Ticket)
+    return Ticket()
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _write(path: Path, ticket: Ticket) -> None:
     try:
-        write_atomically(path, json.dumps(content).encode())
+        write_atomically(path, msgspec.json.encode(ticket))
     except OSError as error:
         raise UserError(f"{path.parent} cannot be written to: {error.strerror}.") from error

@@ -1,62 +1,58 @@
 """What a worker does with a cell, wherever it runs."""
 
 import platform
-from collections.abc import Callable
 from typing import Any
 
 from clbench.errors import UserError
+from clbench.events import Ended, Event, Listener, Started, end_of
+from clbench.executors.quiet import silence_packages
 from clbench.lease import BusyError
 from clbench.provenance import explain_import, versions
 from clbench.spec import Cell
 from clbench.store import Place
 
+MUST_AGREE = ("clbench", "torch")
+"""Packages whose versions must be the same on the driver and on a node."""
+
 
 class ListenerGoneError(BaseException):
-    """Nobody listens any more; no failure of the method, so that it is not kept as one."""
-
-
-MUST_AGREE = ("clbench", "torch")
-"""What must be of one version on the driver and on a node for results to be of one kind."""
+    """The driver is gone; the method did not fail, so no failure is kept."""
 
 
 def work(
     cell: Cell,
     place: Place,
-    listen: Callable[[dict[str, Any]], None],
+    listen: Listener,
     expected: dict[str, str] | None = None,
     datasets: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Train a cell; returns the event of its end, whatever becomes of it.
+) -> Ended:
+    """Train a cell and return how it ended.
 
-    `expected` are the versions that the driver has. Raises ListenerGoneError if `listen` fails.
+    `expected` are the versions that the driver has. Without `datasets` the run opens its data
+    itself: it maps the images that the driver has decoded into the cache. Raises ListenerGoneError
+    if `listen` fails.
     """
 
-    def tell(event: dict[str, Any]) -> None:
+    def tell(cell: Cell, event: Event) -> None:
         try:
-            listen(event)
+            listen(cell, event)
         except Exception as error:
             raise ListenerGoneError from error
 
     if difference := _difference(expected or {}):
-        return {"kind": "end", "status": "refused", "text": difference}
+        return Ended("refused", difference)
+    silence_packages()
     try:
         from clbench.runner import run
     except Exception as error:
-        return {"kind": "end", "status": "refused", "text": explain_import(error)}
+        return Ended("refused", explain_import(error))
     try:
-        tell({"kind": "start"})
-        record = run(cell, place, tell, datasets)
+        tell(cell, Started())
+        return end_of(run(cell, place, tell, datasets))
     except BusyError:
-        return {"kind": "end", "status": "busy", "text": "another process is training it"}
+        return Ended("busy", "another process is training it")
     except UserError as error:
-        return {"kind": "end", "status": "refused", "text": str(error)}
-    return end_of(record)
-
-
-def end_of(record: dict[str, Any]) -> dict[str, Any]:
-    """The event of a run's end, as its record has it."""
-    text = record["failure"]["error"] if record["failure"] else ""
-    return {"kind": "end", "status": record["status"], "text": text}
+        return Ended("refused", str(error))
 
 
 def _difference(expected: dict[str, str]) -> str:

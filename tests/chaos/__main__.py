@@ -1,4 +1,4 @@
-"""Misfortune by the hundred: `python tests/chaos --rounds 100`."""
+"""Many rounds of misfortune: `python tests/chaos --rounds 100`."""
 
 import argparse
 import collections

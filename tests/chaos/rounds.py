@@ -1,7 +1,7 @@
-"""One round of misfortune: start a grid, let something go wrong, give the same command again.
+"""One round of misfortune: start a grid, let something go wrong, run the same command again.
 
-Afterwards the records must equal those of an undisturbed grid, and no task that was finished may
-have been learned a second time, but where the round itself destroyed what was kept of it.
+Afterwards the records must equal those of an undisturbed grid. No finished task may have been
+learned a second time, unless the round itself destroyed its files.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from clbench.store import Store
 GRID = ["run", "--methods", "finetune,ewc,er-res", "--epochs", "3", "--batch-size", "16"]
 GRID += ["--benchmarks", "split-mnist", "--accept-data"]
 PATIENCE = 300
-"""Seconds after which a command that does not end is given up."""
+"""Seconds after which a command that has not ended fails the round."""
 
 
 class Grid:
@@ -53,20 +53,20 @@ class Grid:
         return process
 
     def finish(self) -> None:
-        """Give the command until it has nothing to do, as a user would."""
+        """Run the command until nothing is left to do, as a user would."""
         for _ in range(3):
             if self.start().wait(PATIENCE) == 0:
                 return
         raise AssertionError(f"the same command does not finish:\n{self.log.read_text()}")
 
     def below(self) -> list[psutil.Process]:
-        """The processes below the driver, that train or serve those that do."""
+        """The processes that the driver has started, and theirs."""
         with contextlib.suppress(psutil.Error):
             return psutil.Process(self.started[0].pid).children(recursive=True)
         return []
 
     def records(self) -> dict[str, Any]:
-        return {r["labels"]["method"]: r for r in Store(self.out).records()[0]}
+        return {r.method: r for r in Store(self.out).records()[0]}
 
     def end(self) -> None:
         for process in self.started:
@@ -199,7 +199,7 @@ DRIVER_LIVES = (
     "a lost node of Ray",
 )
 DESTRUCTIVE = ("half a checkpoint", "half a record")
-"""Rounds that destroy what was kept of one run, which may then be learned again."""
+"""Rounds that destroy the files of one run, which may then be learned again."""
 
 
 @contextlib.contextmanager
@@ -236,7 +236,7 @@ def tmpfs(folder: Path, size: str = "40m") -> Any:
 
 
 def play(name: str, folder: Path, expected: dict[str, Any], seed: int) -> dict[str, Any]:
-    """One round; an AssertionError if it cost more than it may. Says how far it had come."""
+    """Play one round; an AssertionError if it costs more than it may."""
     dice = random.Random(seed)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(ray_cluster()) if "Ray" in name else None
@@ -247,7 +247,10 @@ def play(name: str, folder: Path, expected: dict[str, Any], seed: int) -> dict[s
         if name == "a full disk" and not stack.enter_context(tmpfs(grid.out)):
             return {"round": name, "skipped": "a small file system cannot be mounted here"}
         driver = grid.start()
-        _wait_until(lambda: driver.poll() is not None or grid.records(), dice.uniform(0, 3))
+        _wait_until(
+            lambda: driver.poll() is not None or any(r.done for r in grid.records().values()),
+            dice.uniform(0, 3),
+        )
         kept = grid.records()
         MISFORTUNES[name](grid, dice)
         if name not in DRIVER_LIVES:
@@ -260,11 +263,11 @@ def play(name: str, folder: Path, expected: dict[str, Any], seed: int) -> dict[s
         if name not in DESTRUCTIVE:
             assert not again, f"{again} tasks were learned a second time"
         for method, R in expected.items():
-            assert found[method]["status"] == "done"
-            assert found[method]["R"] == R, f"{method} differs after {name}"
+            assert found[method].status == "done"
+            assert found[method].R == R, f"{method} differs after {name}"
         assert Store(grid.out).running() == []
         assert not list((grid.out / "records").glob(".*")), "half-written files are left"
-        return {"round": name, "finished before": sum(r["done"] for r in kept.values())}
+        return {"round": name, "finished before": sum(r.done for r in kept.values())}
 
 
 def _learned_again(kept: dict[str, Any], found: dict[str, Any]) -> int:
@@ -272,9 +275,7 @@ def _learned_again(kept: dict[str, Any], found: dict[str, Any]) -> int:
     return sum(
         old != new
         for method, record in kept.items()
-        for old, new in zip(
-            record["seconds"]["train"], found[method]["seconds"]["train"], strict=False
-        )
+        for old, new in zip(record.seconds.train, found[method].seconds.train, strict=False)
     )
 
 
@@ -291,7 +292,7 @@ def undisturbed(folder: Path) -> dict[str, Any]:
     grid = Grid(folder)
     folder.mkdir(parents=True, exist_ok=True)
     grid.finish()
-    return {method: record["R"] for method, record in grid.records().items()}
+    return {method: record.R for method, record in grid.records().items()}
 
 
 def clear(folder: Path) -> None:

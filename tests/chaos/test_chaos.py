@@ -1,4 +1,4 @@
-"""Most misfortunes once; `python tests/chaos` has all of them, many times."""
+"""Most misfortunes once; `python tests/chaos` plays all of them many times."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ LONG = (
     "a lost node of Ray",
     "kill -9 the driver of runs on Ray",
 )
-"""Left to the long version: here SIGINT stands for the signals, and test_ray.py loses a node."""
+"""Only in the long version: here SIGINT stands for the signals, and test_ray.py loses a node."""
 
 
 @pytest.mark.parametrize("name", [name for name in MISFORTUNES if name not in LONG])

@@ -40,60 +40,62 @@ def files(
     return tmp_path
 
 
+# command -> what the sentence must name: the flag or file, the value, and what to type instead
 COMMANDS = {
-    "run --methods ewcc": "Unknown method 'ewcc'. Did you mean 'ewc'",
-    "run --benchmarks split-mnist-5": "Did you mean 'split-mnist-5k'",
-    "run --methods 'ewc[strenght=5]'": "Did you mean 'strength'",
-    "run --methods 'ewc[strength=much]'": "ewc: strength=much is not a number of at least 0",
-    "run --methods 'ewc[strength=-1]'": "is not a number of at least 0",
-    "run --methods 'er-res[per_class=2.5]'": "is not a whole number of at least 1",
-    "run --methods '*zzz*'": "No method matches '*zzz*'",
-    "run --methods @memmory": "Did you mean '@memory'",
-    "run --methods ''": "--methods names nothing",
-    "run --methods ./nowhere.py": "There is no file nowhere.py",
-    "run --methods ./syntax.py": "syntax.py is not valid Python: line 3",
-    "run --methods ./nothing.py": "one class derived from Method; found none",
-    "run --methods ./importing.py,finetune": "importing.py does not import: ModuleNotFoundError",
-    "run --methods finetune,./exiting.py": "exiting.py does not import: SystemExit",
-    "run --methods ./ewc.py": "Two methods are named 'ewc'",
-    "run --benchmarks ./needs_mnist.py --data-root empty": "MNIST is not in the data root empty",
-    "run --seeds 0": "--seeds '0'",
-    "run --seeds -1": "--seeds '-1'",
-    "run --seeds few": "--seeds 'few'",
-    "run --seeds ,": "--seeds ','",
-    "run --workers 0": "Invalid value for '--workers'",
-    "run --workers many": "Invalid value for '--workers'",
-    "run --threads 0": "Invalid value for '--threads'",
-    "run --epochs 0": "--epochs: epochs=0 is not a whole number of at least 1",
-    "run --epochs few": "--epochs: epochs=few is not a whole number",
-    "run --lr 0": "--lr: lr=0.0 is not a number above 0",
-    "run --lr nan": "--lr: lr=nan is not a number above 0",
-    "run --valid 1.5": "--valid: valid=1.5 is not a number of at least 0 and at most 1",
-    "run --rerun never": "Invalid value for '--rerun'",
-    "run --config unknown.toml": "Unknown key in unknown.toml: 'seedz'. Did you mean 'seeds'",
-    "run --config broken.toml": "broken.toml is not valid TOML",
-    "run --config nowhere.toml": "--config nowhere.toml: No such file",
-    "run --config table.toml": "methods must be a value or a list, not a table",
-    "run --config zero.toml": "--seeds '0'",
-    "run --config workers.toml": "Invalid value for '--workers'",
-    "run --out file": "--out file is a file; name a folder",
-    "run --out file/below": "--out file/below cannot be written to",
-    "run --method ewc": "No such option",
-    "rnu": "No command 'rnu'. Did you mean 'run'",
-    "ls method": "Invalid value",
-    "ls results --out nowhere": "There is no folder nowhere",
-    "status --out nowhere": "There is no folder nowhere",
-    "report --out empty": "No records in empty",
-    "show ewcc": "'ewcc' is no method, no benchmark and no run",
-    "show abc123": "No run in results with an id that starts with 'abc123'",
-    "show ./nothing.py": "found none",
-    "check ewcc": "Did you mean 'ewc'",
-    "check 'ewc[strength=1]'": "check takes one method without parameters",
-    "check @all": "check takes one method without parameters",
-    "new method Bad!": "cannot be a method's name",
-    "new method ewc": "The name 'ewc' is taken",
-    "new method strategy": "The name 'strategy' is taken",
-    "new method nothing": "nothing.py exists",
+    "run --methods ewcc": ["'ewcc'", "'ewc'"],
+    "run --benchmarks split-mnist-5": ["'split-mnist-5'", "'split-mnist-5k'"],
+    "run --methods 'ewc[strenght=5]'": ["'strenght'", "'strength'"],
+    "run --methods 'ewc[strength=much]'": ["ewc", "strength=much", "0"],
+    "run --methods 'ewc[strength=-1]'": ["ewc", "strength=-1", "0"],
+    "run --methods 'er-res[per_class=2.5]'": ["er-res", "per_class=2.5", "whole number", "1"],
+    "run --methods '*zzz*'": ["'*zzz*'"],
+    "run --methods @memmory": ["@memmory", "'@memory'"],
+    "run --methods ''": ["--methods", "clbench ls methods"],
+    "run --methods ./nowhere.py": ["nowhere.py"],
+    "run --methods ./syntax.py": ["syntax.py", "line 3"],
+    "run --methods ./nothing.py": ["nothing.py", "Method"],
+    "run --methods ./importing.py,finetune": ["importing.py", "no_such_thing"],
+    "run --methods finetune,./exiting.py": ["exiting.py", "SystemExit"],
+    "run --methods ./ewc.py": ["'ewc'", "ewc.py"],
+    "run --benchmarks ./needs_mnist.py --data-root empty": ["MNIST", "empty", "--data-root"],
+    "run --device no-such-device": ["--device no-such-device"],
+    "run --seeds 0": ["--seeds '0'"],
+    "run --seeds -1": ["--seeds '-1'"],
+    "run --seeds few": ["--seeds 'few'"],
+    "run --seeds ,": ["--seeds ','"],
+    "run --workers 0": ["'--workers'"],
+    "run --workers many": ["'--workers'", "many"],
+    "run --threads 0": ["'--threads'"],
+    "run --epochs 0": ["--epochs", "epochs=0", "1"],
+    "run --epochs few": ["--epochs", "epochs=few"],
+    "run --lr 0": ["--lr", "lr=0.0"],
+    "run --lr nan": ["--lr", "lr=nan"],
+    "run --valid 1.5": ["--valid", "valid=1.5", "0", "1"],
+    "run --rerun never": ["'--rerun'", "never", "stale"],
+    "run --config unknown.toml": ["unknown.toml", "'seedz'", "'seeds'"],
+    "run --config broken.toml": ["broken.toml", "TOML"],
+    "run --config nowhere.toml": ["--config nowhere.toml"],
+    "run --config table.toml": ["table.toml", "methods", "table"],
+    "run --config zero.toml": ["--seeds '0'"],
+    "run --config workers.toml": ["'--workers'"],
+    "run --out file": ["--out file"],
+    "run --out file/below": ["--out file/below"],
+    "run --method ewc": ["--method", "--methods"],
+    "rnu": ["'rnu'", "'run'"],
+    "ls method": ["'method'", "methods"],
+    "ls results --out nowhere": ["nowhere"],
+    "status --out nowhere": ["nowhere", "--out"],
+    "report --out empty": ["empty"],
+    "show ewcc": ["'ewcc'"],
+    "show abc123": ["'abc123'", "clbench ls results"],
+    "show ./nothing.py": ["nothing.py"],
+    "check ewcc": ["'ewcc'", "'ewc'"],
+    "check 'ewc[strength=1]'": ["check"],
+    "check @all": ["check"],
+    "new method Bad!": ["Bad!"],
+    "new method ewc": ["'ewc'"],
+    "new method strategy": ["'strategy'"],
+    "new method nothing": ["nothing.py"],
 }
 
 
@@ -104,7 +106,9 @@ def test_a_mistake_is_a_sentence_and_exit_code_2(
     before = {p: p.read_bytes() for p in files.rglob("*") if p.is_file()}
     result = clbench(command)
     assert result.code == 2
-    assert COMMANDS[command] in " ".join(result.err.split())
+    said = " ".join(result.err.split())
+    for fact in COMMANDS[command]:
+        assert fact in said, fact
     assert "Traceback" not in result.err
     assert result.out == ""
     after = {p: p.read_bytes() for p in files.rglob("*") if p.is_file()}
@@ -119,13 +123,13 @@ def test_a_folder_that_cannot_be_written_is_refused(
     (files / "empty").chmod(0o555)
     result = clbench("run --out empty")
     assert result.code == 2
-    assert "--out empty cannot be written to: Permission denied" in result.err
+    assert "--out empty" in result.err
 
 
 def test_a_file_that_does_not_import_costs_no_result(
     files: Path, method_file: Callable[..., Path], tiny: Path, clbench: Callable[..., Any]
 ) -> None:
-    """Even with --rerun all: what would be replaced is replaced only when training can begin."""
+    """Even with --rerun all: a record is replaced only when training can begin."""
     method_file("mine")
     command = "run --methods ./mine.py --benchmarks ./tiny.py --out out --rerun all"
     assert clbench(command).code == 0

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from clbench.record import Failure, Record, parse
 from clbench.registry import declarations
 from clbench.store import Store
 
@@ -16,36 +18,36 @@ from clbench.store import Store
 @pytest.fixture
 def results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: Callable[..., Any], place: Any
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Record]:
     """A finished run, one at task 2 of 3, and one that failed in the first task."""
     from clbench.runner import run
 
     monkeypatch.chdir(tmp_path)
     made = {"done": run(cell("ewc"), place), "partial": run(cell("finetune"), place)}
     made["failed"] = run(cell("finetune", seed=10), place)
-    changes: dict[str, dict[str, Any]] = {
-        "partial": {"status": "partial", "done": 2},
-        "failed": {
-            "status": "failed",
-            "done": 0,
-            "failure": {"error": "E: x", "traceback": "Traceback: x"},
-        },
-    }
-    for name, change in changes.items():
-        made[name] |= change | {"R": made[name]["R"][: change["done"]]}
-        Store(place.out).write(made[name])
+    failure = Failure(error="E: x", traceback="Traceback: x")
+    made["partial"] = shortened(made["partial"], "partial", 2)
+    made["failed"] = structs.replace(shortened(made["failed"], "failed", 0), failure=failure)
+    for record in made.values():
+        Store(place.out).write(record)
     return made
 
 
+def shortened(record: Record, status: Any, done: int) -> Record:
+    """The record as it was after `done` tasks."""
+    R, diagnostics = record.R[:done], record.diagnostics[:done]
+    return structs.replace(record, status=status, done=done, R=R, diagnostics=diagnostics)
+
+
 def test_status_says_done_partial_at_task_k_failed_and_running(
-    results: dict[str, dict[str, Any]], clbench: Callable[..., Any], place: Any
+    results: dict[str, Record], clbench: Callable[..., Any], place: Any
 ) -> None:
     said = clbench("status --out out")
     assert said.code == 0
     assert "0: partial 2/3, 10: failed 0/3" in said.out
     assert "0: done" in said.out
     assert "out: 1 done, 1 partial, 1 failed." in said.out
-    with Store(place.out).lease(results["partial"]["id"]), Store(place.out).lease("0123456789ab"):
+    with Store(place.out).lease(results["partial"].id), Store(place.out).lease("0123456789ab"):
         running = clbench("status --out out")
         as_json = json.loads(clbench("status --out out --json").out)
     assert "0: running 2/3" in running.out
@@ -55,21 +57,20 @@ def test_status_says_done_partial_at_task_k_failed_and_running(
     assert states[("finetune", 0)] == ("running", 2)
 
 
-def test_ls_results_and_show_a_run(
-    results: dict[str, dict[str, Any]], clbench: Callable[..., Any]
-) -> None:
+def test_ls_results_and_show_a_run(results: dict[str, Record], clbench: Callable[..., Any]) -> None:
     listed = clbench("ls results --out out")
     assert listed.code == 0
     assert [row["seed"] for row in json.loads(clbench("ls results --out out --json").out)] == [
         0, 0, 10,
     ]  # fmt: skip
     done = results["done"]
-    assert done["id"] in listed.out
-    shown = clbench(f"show {done['id'][:8]} --out out")
+    assert done.id in listed.out
+    shown = clbench(f"show {done.id[:8]} --out out")
     assert "status          done, 3 of 3 tasks" in shown.out
-    assert f"{done['R'][2][0]:.2f}" in shown.out
-    assert json.loads(clbench(f"show {done['id']} --out out --json").out) == done
-    assert "Traceback: x" in clbench(f"show {results['failed']['id']} --out out").out
+    assert f"{done.R[2][0]:.2f}" in shown.out
+    as_json = clbench(f"show {done.id} --out out --json").out
+    assert parse(as_json.encode(), done.id) == done
+    assert "Traceback: x" in clbench(f"show {results['failed'].id} --out out").out
 
 
 def test_ls_and_show_name_every_method_and_benchmark(clbench: Callable[..., Any]) -> None:
@@ -112,8 +113,8 @@ for command in sys.argv[1:]:
 """
 
 
-def test_light_commands_do_not_import_torch(results: dict[str, dict[str, Any]]) -> None:
-    commands = [command.format(id=results["done"]["id"]) for command in LIGHT]
+def test_light_commands_do_not_import_torch(results: dict[str, Record]) -> None:
+    commands = [command.format(id=results["done"].id) for command in LIGHT]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *commands], capture_output=True, text=True, check=True
     )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clbench.cli.plan import Guess, estimates
+from clbench.record import Clock, Epoch, Record
 from clbench.store import Store
 
 
@@ -35,17 +36,27 @@ def test_a_dry_run_knows_what_is_done_and_estimates(
     assert "?" not in missing
 
 
-def past(here: Path, cell: Any, epochs: list[int], each: float, **changes: Any) -> None:
+def past(here: Path, cell: Any, epochs: list[int], each: float, train: bool = True) -> None:
     """Keep a finished run of `cell` with so many epochs in each task, of so many seconds each."""
-    record = {
-        "schema": 1, "id": cell.id, "status": "done", "spec": cell.versioned(),
-        "labels": cell.labels, "tasks": 3, "done": 3, "R": [], "memory": {}, "data": {},
-        "failure": None,
-        "curve": [{"task": k + 1} for k, n in enumerate(epochs) for _ in range(n)],
-        "seconds": {"train": [n * each for n in epochs], "eval": [1.0, 1.0, 1.0]},
-    }  # fmt: skip
+    curve = [
+        Epoch(task=k + 1, epoch=n + 1, lr=0.1, loss=1.0, valid_loss=1.0, valid_accuracy=50.0)
+        for k, count in enumerate(epochs)
+        for n in range(count)
+    ]
+    clock = Clock(train=[n * each for n in epochs] if train else [], eval=[1.0, 1.0, 1.0])
+    record = Record(
+        id=cell.id,
+        status="done",
+        spec=cell.versioned(),
+        differs=cell.differs,
+        tasks=3,
+        done=3,
+        R=[[50.0] * 3] * 3,
+        curve=curve,
+        seconds=clock,
+    )
     Store(here / "results").prepare()
-    Store(here / "results").write(record | changes)
+    Store(here / "results").write(record)
 
 
 @pytest.mark.parametrize(
@@ -89,5 +100,55 @@ def test_an_estimate_is_from_the_runs_that_differ_least(
 
 
 def test_a_record_that_lacks_its_times_is_no_past_run(here: Path, cell: Callable[..., Any]) -> None:
-    past(here, cell(), [2, 2, 2], 10.0, seconds={})
+    past(here, cell(), [2, 2, 2], 10.0, train=False)
     assert estimates([cell(seed=1)], Store(here / "results")) == {}
+
+
+@pytest.mark.parametrize("device", ["no-such-device", "meta"])
+def test_a_dry_run_names_a_device_that_does_not_exist(
+    here: Path, clbench: Callable[..., Any], device: str
+) -> None:
+    plan = clbench(f"run --methods finetune --benchmarks ./tiny.py --device {device} --dry-run")
+    assert plan.code == 2
+    assert "1 of 1 runs to train" in plan.out, "the plan comes first"
+    assert f"--device {device}" in plan.err
+    assert not (here / "results").exists()
+
+
+def test_a_dry_run_names_all_data_that_are_missing_or_not_accepted(
+    some_mnist: Path, clbench: Callable[..., Any]
+) -> None:
+    command = "run --methods finetune --benchmarks split-mnist,split-cifar100 --dry-run"
+    plan = clbench(f"{command} --data-root some-mnist")
+    assert plan.code == 2
+    assert "2 of 2 runs to train" in plan.out
+    assert "cifar-100-python" in plan.err
+    assert "--accept-data" in plan.err, "5,000 of the 70,000 digits"
+    accepted = clbench(f"{command} --data-root some-mnist --accept-data")
+    assert accepted.code == 2
+    assert "cifar-100-python" in accepted.err
+    assert "--accept-data" not in accepted.err
+
+
+def test_a_dry_run_of_finished_runs_needs_no_data(
+    some_mnist: Path, clbench: Callable[..., Any]
+) -> None:
+    command = "run --methods finetune --benchmarks split-mnist --epochs 1 --accept-data --data-root"
+    assert clbench(f"{command} some-mnist").code == 0
+    plan = clbench(f"{command} nowhere --dry-run")
+    assert (plan.code, plan.err) == (0, "")
+    assert "0 of 1 runs to train" in plan.out
+    assert clbench(f"{command} nowhere").code == 0
+    assert clbench(f"{command} nowhere --rerun all").code == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_plan_fits_the_terminal(
+    here: Path, clbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    method = "acl[discriminator=false,diff=0.1]"
+    plan = clbench(f"run --methods '{method}' --benchmarks './tiny.py[tasks=4]' --dry-run")
+    table = plan.out.split("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= width
+    assert "missing" in table

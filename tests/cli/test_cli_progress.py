@@ -2,13 +2,14 @@
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from clbench.cli.progress import Progress, duration
+from clbench.cli.progress import QUIET_SECONDS, Progress, duration
+from clbench.events import Ended, EpochEnded, Note, Started, TaskEnded
 from clbench.grid import make_grid
+from clbench.record import Epoch
 
 CELLS = make_grid("ewc,er-res", "split-mnist-5k", [0, 1], {})
 
@@ -32,16 +33,28 @@ def progress() -> Callable[[bool], tuple[Progress, io.StringIO]]:
     return make
 
 
-def epoch(task: int, number: int) -> dict[str, Any]:
-    return {"kind": "epoch", "task": task, "tasks": 5, "epoch": number, "valid_accuracy": 81.25}
+def epoch(task: int, number: int) -> EpochEnded:
+    return EpochEnded(
+        task,
+        5,
+        Epoch(task=task, epoch=number, lr=0.1, loss=1.0, valid_loss=1.0, valid_accuracy=81.25),
+    )
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the progress takes for the time; a test sets it."""
+    now = [1000.0]
+    monkeypatch.setattr("clbench.cli.progress.time.monotonic", lambda: now[0])
+    return now
 
 
 def test_the_tree_shows_benchmark_method_seed_task_and_accuracy(
     progress: Callable[[bool], tuple[Progress, io.StringIO]],
 ) -> None:
     shown, text = progress(True)
-    shown.listen(CELLS[0], {"kind": "start"})
-    shown.listen(CELLS[1], {"kind": "task", "task": 1, "tasks": 5, "accuracy": 97.5})
+    shown.listen(CELLS[0], Started())
+    shown.listen(CELLS[1], TaskEnded(1, 5, 97.5))
     shown.listen(CELLS[1], epoch(2, 3))
     shown.console.print(shown._tree())
     lines = [" ".join(line.split()) for line in text.getvalue().splitlines()]
@@ -52,14 +65,26 @@ def test_the_tree_shows_benchmark_method_seed_task_and_accuracy(
 
 
 def test_an_ended_run_counts_once(
-    progress: Callable[[bool], tuple[Progress, io.StringIO]], monkeypatch: pytest.MonkeyPatch
+    progress: Callable[[bool], tuple[Progress, io.StringIO]], clock: list[float]
 ) -> None:
     shown, text = progress(False)
-    monkeypatch.setattr("clbench.cli.progress.time.monotonic", lambda: shown.started + 100)
-    shown.listen(CELLS[0], {"kind": "task", "task": 5, "tasks": 5, "accuracy": 90.0})
-    shown.listen(CELLS[0], {"kind": "end", "status": "done", "text": ""})
+    clock[0] += 100
+    shown.listen(CELLS[0], TaskEnded(5, 5, 90.0))
+    shown.listen(CELLS[0], Ended("done"))
     # one of four runs took 100 s, so three more take 300
     assert text.getvalue().splitlines()[-1].endswith("ACC 90.00 %, about 5 min 00 s left")
+
+
+def test_a_resumed_run_counts_only_the_tasks_that_are_left(
+    progress: Callable[[bool], tuple[Progress, io.StringIO]], clock: list[float]
+) -> None:
+    shown, _ = progress(False)
+    shown.cells = CELLS[:1]
+    shown.listen(CELLS[0], Started())
+    shown.listen(CELLS[0], epoch(4, 1))  # tasks 1 to 3 are those of an earlier command
+    clock[0] += 100
+    shown.listen(CELLS[0], TaskEnded(4, 5, 90.0))
+    assert shown._left() == "about 1 min 40 s left", "one of two tasks took 100 s"
 
 
 def test_without_a_terminal_each_end_is_a_line(
@@ -67,17 +92,32 @@ def test_without_a_terminal_each_end_is_a_line(
 ) -> None:
     shown, text = progress(False)
     with shown:
-        shown.listen(CELLS[0], epoch(1, 1))
-        shown.listen(CELLS[0], {"kind": "task", "task": 5, "tasks": 5, "accuracy": 90.0})
-        shown.listen(CELLS[0], {"kind": "end", "status": "done", "text": ""})
-        shown.listen(CELLS[1], {"kind": "end", "status": "busy", "text": ""})
-        shown.listen(CELLS[1], {"kind": "note", "text": "it starts again."})
-        shown.listen(CELLS[1], {"kind": "end", "status": "failed", "text": "Oh: [no]"})
+        shown.listen(CELLS[0], TaskEnded(5, 5, 90.0))
+        shown.listen(CELLS[0], Ended("done"))
+        shown.listen(CELLS[1], Note("it starts again."))
+        shown.listen(CELLS[1], Ended("failed", "Oh: [no]"))
     lines = text.getvalue().splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert lines[0].startswith("[1/4] split-mnist-5k ewc seed 0: ACC 90.00 %, about ")
-    assert lines[1].startswith("[2/4] split-mnist-5k ewc seed 1: failed: Oh: [no], about ")
-    assert shown.notes == ["it starts again."]
-    assert {cell_id: end["status"] for cell_id, end in shown.ended.items()} == {
-        CELLS[0].id: "done", CELLS[1].id: "failed",
-    }  # fmt: skip
+    assert lines[1] == "Note: it starts again."
+    assert lines[2].startswith("[2/4] split-mnist-5k ewc seed 1: failed: Oh: [no], about ")
+
+
+def test_without_a_terminal_a_run_has_a_line_at_once_and_then_one_per_quiet_time(
+    progress: Callable[[bool], tuple[Progress, io.StringIO]], clock: list[float]
+) -> None:
+    shown, text = progress(False)
+    shown.listen(CELLS[0], Started())
+    shown.listen(CELLS[1], Started())
+    first, second = text.getvalue().splitlines()
+    assert str(CELLS[0]) in first
+    assert str(CELLS[1]) in second
+    for n in range(4 * QUIET_SECONDS + 1):  # an epoch per second, all in the first task
+        shown.listen(CELLS[0], epoch(1, n + 1))
+        clock[0] += 1
+    lines = text.getvalue().splitlines()[2:]
+    assert len(lines) == 4
+    assert "task 1 of 5" in lines[0]
+    assert f"epoch {QUIET_SECONDS + 1}," in lines[0]
+    shown.listen(CELLS[1], epoch(1, 1))  # its own last line is long ago
+    assert str(CELLS[1]) in text.getvalue().splitlines()[-1]

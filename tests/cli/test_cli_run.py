@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from clbench.record import Record, read
 from clbench.store import Place, Store
 
 
-def records(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+def records(out: Path) -> dict[tuple[str, int], Record]:
     found, problems = Store(out).records()
     assert problems == []
-    return {(r["labels"]["method"], r["spec"]["seed"]): r for r in found}
+    return {(r.method, r.spec.seed): r for r in found}
 
 
 def test_the_same_command_again_trains_nothing_and_prints_the_same(
@@ -45,13 +46,13 @@ def test_any_number_of_workers_and_this_process_give_the_same_numbers(
     one, two = records(here / "one"), records(here / "two")
     for method in methods:
         alone = run(cell(method, 3), Place(here / "alone", here))
-        assert one[method, 3]["R"] == two[method, 3]["R"] == alone["R"]
+        assert one[method, 3].R == two[method, 3].R == alone.R
         losses = [
-            [(e["loss"], e["valid_loss"]) for e in r["curve"]]
+            [(e.loss, e.valid_loss) for e in r.curve]
             for r in (one[method, 3], two[method, 3], alone)
         ]
         assert losses[0] == losses[1] == losses[2]
-        assert one[method, 3]["id"] == alone["id"]
+        assert one[method, 3].id == alone.id
 
 
 FAILS = """
@@ -80,13 +81,14 @@ def test_a_failed_run_is_kept_as_failed_and_the_others_go_on(
     result = clbench(command)
     assert result.code == 1
     assert "tiny fails seed 0: failed: RuntimeError: task two is too hard" in result.err
-    assert "1 of 2 runs have no result" in result.err
+    assert "1 of 2 runs" in result.err.splitlines()[-1]
     assert re.search(r"finetune\s+\d", result.out)
     failed = records(here / "out")["fails", 0]
-    assert (failed["status"], failed["done"]) == ("failed", 1)
-    assert "in learn" in failed["failure"]["traceback"]
-    assert records(here / "out")["finetune", 0]["status"] == "done"
-    shown = clbench(f"show {failed['id']} --out out")
+    assert (failed.status, failed.done) == ("failed", 1)
+    assert failed.failure is not None
+    assert "in learn" in failed.failure.traceback
+    assert records(here / "out")["finetune", 0].status == "done"
+    shown = clbench(f"show {failed.id} --out out")
     assert "RuntimeError: task two is too hard" in shown.out
     assert (
         "1: failed" in clbench("status --out out").out
@@ -95,16 +97,16 @@ def test_a_failed_run_is_kept_as_failed_and_the_others_go_on(
 
     again = clbench(command)  # a failed run is not tried again unless asked for
     assert again.code == 1
-    assert "failed earlier: RuntimeError" in again.err
+    assert "RuntimeError: task two is too hard" in again.err
     assert "--rerun failed" in again.err
     assert records(here / "out")["fails", 0] == failed
 
     method_file("fails", FAILS.replace("k == 1", "False"))
     rerun = clbench(f"{command} --rerun failed")
     assert rerun.code == 0
-    assert records(here / "out")["fails", 0]["status"] == "done"
-    replaced = here / "out" / "replaced" / f"{failed['id']}.json"
-    assert json.loads(replaced.read_text()) == failed
+    assert records(here / "out")["fails", 0].status == "done"
+    replaced = here / "out" / "replaced" / f"{failed.id}.json"
+    assert read(replaced) == failed
 
 
 def test_a_loss_that_is_no_number_exits_1(here: Path, clbench: Callable[..., Any]) -> None:
@@ -123,7 +125,8 @@ def test_a_changed_method_is_stale_and_trained_again_if_asked(
     path.write_text(path.read_text() + "\n# changed\n")
     stale = clbench(command)
     assert stale.code == 0
-    assert "made by another version" in stale.err
+    assert stale.err.startswith("Warning: 1 ")
+    assert "--rerun stale" in stale.err
     assert "stale" in clbench(f"{command} --dry-run").out
     assert clbench(f"{command} --rerun stale").code == 0
     assert clbench(command).err == ""
@@ -168,10 +171,10 @@ def test_the_executor_has_a_table_of_its_own_in_a_config_file(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('ray-address = "10.0.0.1:6379"', "name it by --ray-address"),
-        ('out = "/etc/elsewhere"', "not below this folder"),
-        ('out = "../elsewhere"', "not below this folder"),
-        ('partition = "main\\ntouch pwned\\n#"', "is not the name of a partition"),
+        ('ray-address = "10.0.0.1:6379"', "--ray-address"),
+        ('out = "/etc/elsewhere"', "'/etc/elsewhere'"),
+        ('out = "../elsewhere"', "'../elsewhere'"),
+        ('partition = "main\\ntouch pwned\\n#"', "--partition"),
     ],
 )
 def test_a_strangers_config_file_runs_nothing_and_writes_nowhere_else(
@@ -222,12 +225,11 @@ def test_what_another_process_trains_is_waited_for(
     held.wait(60)
     dry = clbench("run --methods finetune --benchmarks ./tiny.py --dry-run")
     assert "running" in dry.out
-    assert "1 in their first task" in clbench("status").out
     threading.Timer(1.0, release.set).start()
     result = clbench("run --methods finetune --benchmarks ./tiny.py --workers 1")
     holder.join()
     assert result.code == 0
-    assert records(here / "results")["finetune", 0]["status"] == "done"
+    assert records(here / "results")["finetune", 0].status == "done"
 
 
 def test_a_result_on_other_data_is_stale(here, clbench):
@@ -239,16 +241,16 @@ def test_a_result_on_other_data_is_stale(here, clbench):
     content["data"]["mnist-5k"]["sha256"] = "0" * 64
     record.write_text(json.dumps(content))
     assert "stale" in clbench(f"{command} --dry-run").out
-    assert "with other data; --rerun stale" in clbench(command).err
+    assert "--rerun stale" in clbench(command).err
 
 
 def test_what_a_method_refuses_is_said_before_anything_is_trained(here, clbench):
     options = "--weight-decay 0.01 --epochs 1 --workers 1"
     result = clbench(f"run --methods finetune,hat,packnet {options}")
     assert result.code == 2
-    assert "2 of 3 runs have no result" in result.err
+    assert "2 of 3 runs" in result.err.splitlines()[-1]
     for method in ("hat", "packnet"):
-        said = result.err.index(f"{method} cannot run on split-mnist-5k: weight_decay=0.01")
+        said = result.err.index(f"{method} cannot run on split-mnist-5k")
         assert said < result.err.index("finetune seed 0")
 
 
@@ -264,5 +266,89 @@ def test_a_stream_that_cannot_be_made_is_a_mistake_of_the_command(here, clbench)
     )
     result = clbench("run --methods finetune --benchmarks ./seven.py")
     assert result.code == 2
-    assert "refused: ten classes cannot be split into 7 equal tasks" in result.err
+    assert "ten classes cannot be split into 7 equal tasks" in result.err
     assert "Traceback" not in result.err
+
+
+def test_all_problems_come_in_one_message_and_nothing_is_trained(
+    here: Path, clbench: Callable[..., Any], method_file: Callable[..., Path]
+) -> None:
+    method_file("broken", "import no_such_thing\nclass A(Method): title = 'A'\n")
+    result = clbench(
+        "run --methods finetune,hat,./broken.py --weight-decay 0.01 --device no-such-device "
+        "--benchmarks split-mnist-5k,split-mnist,split-cifar100 --data-root nowhere"
+    )
+    assert result.code == 2
+    assert result.out == ""
+    for fact in (
+        "broken.py", "no_such_thing", "--device no-such-device", "MNIST/raw", "cifar-100-python",
+        "hat cannot run on split-mnist-5k",
+    ):  # fmt: skip
+        assert result.err.count(fact) >= 1, fact
+    assert "Traceback" not in result.err
+    assert Store(here / "results").records() == ([], [])
+
+
+def test_the_driver_opens_each_data_set_once(
+    here: Path, clbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clbench import data
+
+    opened: list[str] = []
+    load = data.load
+
+    def counted(name: str, *more: Any) -> Any:
+        opened.append(name)
+        return load(name, *more)
+
+    monkeypatch.setattr(data, "load", counted)
+    command = "run --methods finetune --seeds 2 --benchmarks split-mnist-5k --epochs 1"
+    assert clbench(command).code == 0
+    assert opened == ["mnist-5k"]
+
+
+SLOW = """
+import time
+from pathlib import Path
+
+from clbench import Method, Strategy, ordinary
+
+
+class Sleeping(Strategy):
+    def learn(self, k):
+        if k == 1 and Path("stop").exists():
+            Path("stop").unlink()
+            import os
+            os._exit(3)
+        time.sleep(1.2)
+        return super().learn(k)
+
+
+class {name}(Method):
+    title = "Slow"
+    family = "reference"
+
+    def build(self, stream):
+        return Sleeping(model=ordinary(stream), stream=stream)
+"""
+
+
+def test_a_resumed_run_says_what_this_command_and_what_the_run_took(
+    here: Path, clbench: Callable[..., Any], method_file: Callable[..., Path]
+) -> None:
+    method_file("slow", SLOW)
+    (here / "stop").touch()
+    command = "run --methods ./slow.py --benchmarks ./tiny.py --workers 1"
+    first = clbench(command)
+    assert first.code == 1
+    assert "died" in first.err
+    [partial] = records(here / "results").values()
+    assert (partial.status, partial.done) == ("partial", 1)
+    second = clbench(command)
+    assert second.code == 0
+    [done] = records(here / "results").values()
+    [said] = [line for line in second.err.splitlines() if line.startswith("This command took")]
+    _, run, earlier = re.findall(r"\d+ s\b", said)
+    assert run == f"{round(done.seconds.total)} s"
+    assert earlier == f"{round(partial.seconds.total)} s"
+    assert "This command took" not in clbench(command).err, "nothing was trained"

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from clbench.events import Ended
 from clbench.grid import make_grid
 from clbench.store import Place, Store
 
@@ -117,7 +118,7 @@ def end(driver: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def records(out: Path) -> dict[str, Any]:
-    return {r["labels"]["method"]: r for r in Store(out).records()[0]}
+    return {r.method: r for r in Store(out).records()[0]}
 
 
 def jobs(states: str) -> list[str]:
@@ -125,7 +126,7 @@ def jobs(states: str) -> list[str]:
 
 
 def wait_for_a_task(driver: subprocess.Popen[str], out: Path) -> None:
-    wait_until(lambda: driver.poll() is not None or any(r["done"] for r in records(out).values()))
+    wait_until(lambda: driver.poll() is not None or any(r.done for r in records(out).values()))
     assert driver.poll() is None, driver.communicate()
 
 
@@ -134,8 +135,8 @@ def assert_as_alone(out: Path, alone: Path, methods: str) -> None:
 
     for cell in make_grid(methods, "split-mnist-5k", [0], BUDGET):
         found = records(out)[cell.method.name]
-        assert found["status"] == "done"
-        assert found["R"] == run(cell, Place(alone, Path("no-data")))["R"]
+        assert found.status == "done"
+        assert found.R == run(cell, Place(alone, Path("no-data"))).R
 
 
 def test_a_driver_that_comes_back_submits_nothing_twice(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_job_that_must_make_room_goes_on_when_it_is_its_turn_again(tmp_path: P
     [job] = jobs("running")
     call("scancel", "--signal=USR2", job)  # as SLURM does a minute before the time is over
     wait_until(lambda: jobs("pending") == [job], driver.poll)
-    kept = records(out)["finetune"]["seconds"]["train"]
+    kept = records(out)["finetune"].seconds.train
     assert 1 <= len(kept) < 5
     call("scontrol", "update", f"JobId={job}", "StartTime=now")  # else it waits for two minutes
     code, said = end(driver)
@@ -166,31 +167,31 @@ def test_a_job_that_must_make_room_goes_on_when_it_is_its_turn_again(tmp_path: P
     assert len(list(out.glob("slurm/*_submission.sh"))) == 1, (
         "the job itself went back into the queue"
     )
-    assert records(out)["finetune"]["seconds"]["train"][: len(kept)] == kept, (
-        "no task was learned again"
-    )
+    assert records(out)["finetune"].seconds.train[: len(kept)] == kept, "no task was learned again"
     assert_as_alone(out, tmp_path / "alone", "finetune")
 
 
 def test_an_end_is_found_whichever_driver_submitted_the_job(
     cell: Callable[..., Any], place: Place
 ) -> None:
-    from clbench.executors.slurm import _ended, _ticket, _write
+    from clbench.executors.slurm import Ticket, _ended, _path, _write
     from clbench.runner import run
 
     mine, store = cell(), Store(place.out)
     (place.out / "slurm").mkdir(parents=True)
     assert _ended(place, store, mine) is None, "never submitted"
-    _write(_ticket(place, mine), {"job": "7_0"})
+    _write(_path(place, mine), Ticket("7_0"))
     gone = _ended(place, store, mine)
     assert gone is not None
-    assert gone["status"] == "died"
-    assert "7_0" in gone["text"]
+    assert gone.status == "died"
+    assert "7_0" in gone.text
+    refused = Ended("refused", "no time")
+    _write(_path(place, mine), Ticket("7_0", refused))
+    assert _ended(place, store, mine) == refused
     run(mine, place)
-    done = {"kind": "end", "status": "done", "text": ""}
-    assert _ended(place, store, mine) == done
-    _ticket(place, mine).unlink()  # by the other driver
-    assert _ended(place, store, mine) == done
+    assert _ended(place, store, mine) == Ended("done")
+    _path(place, mine).unlink()  # by the other driver
+    assert _ended(place, store, mine) == Ended("done")
 
 
 def test_a_job_that_is_not_requeued_ends_without_a_failure_of_its_method() -> None:
@@ -217,7 +218,7 @@ def test_ctrl_c_cancels_the_jobs_and_keeps_what_is_done(tmp_path: Path) -> None:
     assert code == 130
     assert "the same command goes on from there" in said
     wait_until(lambda: not jobs("running,pending"))
-    assert records(out)["finetune"]["done"] >= 1
+    assert records(out)["finetune"].done >= 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,193 @@
+"""`clbench.run`: a grid of runs as a Python call.
+
+result = clbench.run(methods=["acl", "ewc[strength=500]", MyMethod], seeds=3, epochs=5)
+result.frame()                         # a DataFrame with one row per run
+result.table(columns=["acc", "bwt"])   # the tables that `clbench run` prints
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clbench.campaign import RERUN, Campaign, NoResult, Outcome, Plan, carry_out, make_plan
+from clbench.errors import UserError, unknown
+from clbench.executors import EXECUTORS, Resources
+from clbench.grid import Wanted, make_grid
+from clbench.protocol import PROTOCOL_FIELDS
+from clbench.record import Record
+from clbench.store import Place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clbench.report import Table
+
+_RESOURCES = tuple(f.name for f in fields(Resources))
+
+
+def run(
+    methods: Wanted,
+    benchmarks: Wanted = "split-mnist-5k",
+    seeds: int | Iterable[int] = 1,
+    out: str | Path = "results",
+    *,
+    executor: str = "local",
+    device: str = "cpu",
+    threads: int = 1,
+    data_root: str | Path | None = None,
+    accept_data: bool = False,
+    rerun: str = "missing",
+    progress: bool = True,
+    **options: Any,
+) -> "Result":
+    """Train what is missing of methods x benchmarks x seeds, and return all of it.
+
+    `methods` and `benchmarks` are names, specs like `ewc[strength=500]`, paths of files, or
+    classes: one, a list, or a string with commas. `seeds` is how many, or which. `options` are
+    values of the training protocol, like `epochs=5`, and resources, like `workers=2` (by default
+    the number of cores). The other arguments are the flags of `clbench run`.
+
+    Raises UserError for a mistake of the caller, with all problems in one message. A method that
+    fails does not raise: `Result.failed` has it.
+    """
+    from clbench.cli.options import default_workers
+    from clbench.data import data_root as default_root
+
+    for name, value, allowed in (("executor", executor, EXECUTORS), ("rerun", rerun, RERUN)):
+        if value not in allowed:
+            raise unknown(name, value, allowed)
+    resources = {key: options.pop(key) for key in _RESOURCES if key in options}
+    overrides = {}
+    for name, value in options.items():
+        if name not in PROTOCOL_FIELDS:
+            raise unknown("argument of clbench.run", name, (*PROTOCOL_FIELDS, *_RESOURCES))
+        overrides[name] = PROTOCOL_FIELDS[name].check(value, "clbench.run")
+    for name, value in {"threads": threads, "workers": resources.get("workers", 1)}.items():
+        if type(value) is not int or value < 1:
+            raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
+    cells = make_grid(methods, benchmarks, _seeds(seeds), overrides, threads, device)
+    place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
+    limits = Resources(**{"workers": default_workers()} | resources)
+    plan = make_plan(Campaign(cells, place, executor, limits, rerun))
+    outcome = _watched(plan) if progress and plan.chosen else carry_out(plan)
+    bad = outcome.without_result
+    if len(bad) == len(cells) and all(each.status == "refused" for each in bad):
+        raise UserError("\n".join(dict.fromkeys(each.reason for each in bad)))
+    return Result(outcome)
+
+
+def _watched(plan: Plan) -> Outcome:
+    from rich.console import Console
+
+    from clbench.cli.progress import Progress
+
+    with Progress(plan.chosen, Console(stderr=True)) as progress:
+        return carry_out(plan, progress.listen)
+
+
+def _seeds(seeds: int | Iterable[int]) -> list[int]:
+    found = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not found or any(type(seed) is not int or seed < 0 for seed in found):
+        raise UserError(
+            f"seeds={seeds!r}: give how many (3 means 0, 1, 2; at least 1) or a list of whole "
+            "numbers, like [0, 1, 7]."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that has no result."""
+
+    id: str
+    benchmark: str
+    method: str
+    seed: int
+    status: str
+    """`failed` (the method), `refused` (it cannot run on the stream) or `died` (its process)."""
+    error: str
+    traceback: str = ""
+
+
+class Result:
+    """The runs of one call of `clbench.run`."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of all runs, by benchmark, method and seed in the order of the call."""
+        return self.outcome.records
+
+    @property
+    def failed(self) -> list[Failed]:
+        """The runs that have no result, with their errors."""
+        found = {record.id: record for record in self.records}
+        return [_failed(each, found.get(each.cell.id)) for each in self.outcome.without_result]
+
+    def frame(self) -> "pd.DataFrame":
+        """A DataFrame with one row per run."""
+        from clbench.report.frame import runs_frame
+
+        return runs_frame(self.records)
+
+    def table(self, columns: Sequence[str] = (), vs_paper: bool = False) -> "Tables":
+        """One table per benchmark, with these columns (by default those of `clbench run`).
+
+        A script prints them; an interactive session and a notebook show the value of the call.
+        """
+        from clbench.report import COLUMNS, tables
+
+        for key in columns:
+            if key not in COLUMNS:
+                raise unknown("column", key, COLUMNS)
+        made = tables(self.records, columns=tuple(columns), vs_paper=vs_paper)
+        if columns:
+            made = [
+                replace(
+                    t, columns=[c for c in t.columns if c.key in columns or c.key not in COLUMNS]
+                )
+                for t in made
+            ]
+        shown = Tables(made)
+        if not hasattr(sys, "ps1"):  # set in interactive sessions, IPython's too
+            print(shown)
+        return shown
+
+    def __repr__(self) -> str:
+        done = len(self.outcome.cells) - len(self.failed)
+        return f"<clbench.Result: {done} of {len(self.outcome.cells)} runs have a result>"
+
+
+class Tables:
+    """Tables that an interactive session prints and a notebook renders."""
+
+    def __init__(self, tables: "list[Table]") -> None:
+        self.tables = tables
+
+    def __repr__(self) -> str:
+        from clbench.report import terminal
+
+        return terminal(self.tables).rstrip("\n")
+
+    def _repr_markdown_(self) -> str:
+        from clbench.report.markdown import render
+
+        return "\n".join(map(render, self.tables))
+
+
+def _failed(bad: NoResult, record: Record | None) -> Failed:
+    cell = bad.cell
+    failure = record.failure if record is not None else None
+    return Failed(
+        cell.id,
+        cell.labels["benchmark"],
+        cell.labels["method"],
+        cell.spec.seed,
+        bad.status,
+        bad.reason,
+        failure.traceback if failure else "",
+    )

@@ -1,0 +1,167 @@
+"""A campaign: train what is missing of many cells, and say how each of them ended.
+
+`clbench.run` and the command line both call `make_plan` and then `carry_out`. Nothing here prints
+or exits. KeyboardInterrupt passes through once the executor has stopped its workers.
+"""
+
+import importlib
+import time
+from dataclasses import dataclass, field
+
+from clbench.errors import UserError
+from clbench.events import Ended, Event, Listener, Note, end_of
+from clbench.executors import Resources
+from clbench.grid import State, state_of, to_run
+from clbench.preflight import Findings, OpenedData, check, open_data
+from clbench.record import Record
+from clbench.spec import Cell
+from clbench.store import Place, Store
+
+RERUN = ("missing", "failed", "stale", "all")
+"""What may be trained besides runs that are missing or unfinished."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to train, where and how."""
+
+    cells: list[Cell]
+    place: Place
+    executor: str = "local"
+    resources: Resources = field(default_factory=Resources)
+    rerun: str = "missing"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the cells of a campaign stand before it starts."""
+
+    campaign: Campaign
+    data: OpenedData
+    states: dict[str, State]
+    """By id."""
+    chosen: list[Cell]
+    """The cells to train."""
+
+    def problems(self, dry: bool = False) -> Findings:
+        """What keeps the chosen cells from being trained."""
+        mine = self.campaign
+        if not self.chosen:
+            return Findings()
+        return check(self.chosen, self.data, mine.place, mine.executor, mine.resources, dry)
+
+
+@dataclass(frozen=True)
+class NoResult:
+    """A cell that has no result, and why."""
+
+    cell: Cell
+    status: str
+    """As in `Ended`; `missing` if its record has vanished."""
+    reason: str
+    has_traceback: bool
+    now: bool
+    """Whether it ended in this campaign, not in an earlier one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended."""
+
+    cells: list[Cell]
+    records: list[Record]
+    """Of all cells that have one, in the order of the cells."""
+    states: dict[str, State]
+    """By id."""
+    ended: dict[str, Ended]
+    """How each cell ended that was trained, by id."""
+    notes: list[str]
+    checksums: dict[str, str]
+    """Data set -> SHA-256 of what is there now."""
+    seconds: float
+    """What the campaign took."""
+    run_seconds: float
+    """What the runs that it trained took in all."""
+    earlier_seconds: float
+    """The part of `run_seconds` that earlier campaigns had spent."""
+
+    @property
+    def stale(self) -> list[Cell]:
+        """Cells whose result is of another version of the code, or of other data."""
+        return [cell for cell in self.cells if self.states[cell.id].word == "stale"]
+
+    @property
+    def without_result(self) -> list[NoResult]:
+        """The cells that have no result."""
+        bad = [cell for cell in self.cells if self.states[cell.id].word not in ("done", "stale")]
+        return [self._no_result(cell) for cell in bad]
+
+    def _no_result(self, cell: Cell) -> NoResult:
+        record, end = self.states[cell.id].record, self.ended.get(cell.id)
+        failure = record.failure if record is not None else None
+        now = end is not None
+        if end is None:  # it failed in an earlier campaign, or somebody has removed its record
+            end = end_of(record) if failure and record else None
+        if end is None:
+            return NoResult(cell, "missing", "its record is gone", False, now)
+        return NoResult(cell, end.status, end.text, failure is not None, now)
+
+
+def make_plan(campaign: Campaign) -> Plan:
+    """Open the data, look up the state of each cell, and choose what to train."""
+    store, data = Store(campaign.place.out), open_data(campaign.cells, campaign.place)
+    states = {cell.id: state_of(cell, store, data.checksums) for cell in campaign.cells}
+    chosen = to_run(states, campaign.rerun)
+    return Plan(campaign, data, states, [cell for cell in campaign.cells if cell.id in chosen])
+
+
+def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcome:
+    """Train the chosen cells. Raises one UserError with all problems if nothing can be trained."""
+    campaign, started = plan.campaign, time.monotonic()
+    ended: dict[str, Ended] = {}
+    notes: list[str] = []
+
+    def hear(cell: Cell, event: Event) -> None:
+        if isinstance(event, Ended):
+            ended[cell.id] = event
+        elif isinstance(event, Note):
+            notes.append(event.text)
+        listen(cell, event)
+
+    if plan.chosen:
+        _train(plan, hear)
+    store = Store(campaign.place.out)
+    states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in campaign.cells}
+    records = [r for cell in campaign.cells if (r := store.read(cell.id)) is not None]
+    resumed = [plan.states[cell.id] for cell in plan.chosen]
+    return Outcome(
+        campaign.cells,
+        records,
+        states,
+        ended,
+        notes,
+        plan.data.checksums,
+        time.monotonic() - started,
+        sum(record.seconds.total for record in records if record.id in ended),
+        sum(s.record.seconds.total for s in resumed if s.record and s.word == "partial"),
+    )
+
+
+def _train(plan: Plan, listen: Listener) -> None:
+    found = plan.problems()
+    if found.problems:
+        raise UserError(found.in_words())
+    campaign, store = plan.campaign, Store(plan.campaign.place.out)
+    willing = []
+    for cell in plan.chosen:
+        if cell.id in found.refused:
+            listen(cell, Ended("refused", found.refused[cell.id]))
+        else:
+            willing.append(cell)
+    for cell in willing:
+        if plan.states[cell.id].word in ("failed", "stale", "done"):
+            with store.lease(cell.id) as mine:
+                if mine:  # else another command has begun to train it anew
+                    store.replace(cell.id)
+    engine = importlib.import_module(f"clbench.executors.{campaign.executor}")
+    engine.run_cells(willing, campaign.place, campaign.resources, plan.data.sets, listen)

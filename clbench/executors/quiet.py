@@ -1,0 +1,31 @@
+"""Warnings of other packages that a user of clbench can do nothing about."""
+
+import os
+import sys
+import warnings
+
+_MESSAGES = (
+    # Avalanche's evaluation plugin, in a method that builds one: the runner does the evaluation
+    "No loggers specified",
+    # setuptools, when torch.compile imports it after a dependency of Avalanche imported distutils
+    "Distutils was imported before Setuptools",
+    "Setuptools is replacing distutils",
+)
+# what a method makes of a compiled network: graph breaks, recompilations, no CUDA
+_TORCH_LOGS = "-dynamo,-torch.utils.cpp_extension"
+# torch.compile's helpers, when a worker has ended without the tear-down of torch
+_TRACKER = "ignore:resource_tracker:UserWarning"
+
+
+def silence_packages() -> None:
+    """Silence them in this process; called before torch is imported. Variables that a user has set
+    stay as they are."""
+    os.environ.setdefault("TORCH_LOGS", _TORCH_LOGS)
+    for message in _MESSAGES:
+        warnings.filterwarnings("ignore", message, UserWarning)
+
+
+def silence_tracker() -> None:
+    """Silence the process in which multiprocessing tracks semaphores; called before it starts."""
+    if _TRACKER not in sys.warnoptions:
+        sys.warnoptions.append(_TRACKER)

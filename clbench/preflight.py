@@ -1,0 +1,169 @@
+"""What would keep cells from being trained: all of it is found before any of them starts.
+
+The driver opens each data set once. Methods and benchmarks are imported in a process of its own,
+which has torch. It maps the images that the driver has decoded and opens no data set again.
+"""
+
+import importlib
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clbench.errors import UserError
+from clbench.executors import Resources
+from clbench.executors.processes import start, why_ended
+from clbench.provenance import explain_import
+from clbench.registry import import_class
+from clbench.spec import Cell
+from clbench.store import Place, Store
+
+if TYPE_CHECKING:
+    from clbench.data import DataSet
+
+
+@dataclass(frozen=True)
+class OpenedData:
+    """The data sets of some cells."""
+
+    sets: "dict[str, DataSet]" = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Data set -> why it cannot be used."""
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        return {name: dataset.sha256 for name, dataset in self.sets.items()}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What keeps cells from being trained."""
+
+    problems: list[str] = field(default_factory=list)
+    """Sentences; with one of these nothing is trained."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Id -> why this cell cannot be trained; the others can."""
+
+    def in_words(self) -> str:
+        """Everything in one message; empty if nothing was found."""
+        found = list(dict.fromkeys([*self.problems, *self.refused.values()]))
+        if len(found) < 2:
+            return "".join(found)
+        return f"{len(found)} problems:" + "".join(f"\n  - {sentence}" for sentence in found)
+
+
+def open_data(cells: list[Cell], place: Place) -> OpenedData:
+    """Find, verify and decode the data sets that the cells need, each once."""
+    from clbench import data
+
+    opened = OpenedData()
+    for name in dict.fromkeys(name for cell in cells for name in _needs(cell)):
+        try:
+            opened.sets[name] = data.load(name, place.data_root, place.accept_data)
+        except UserError as error:
+            opened.problems[name] = str(error)
+    return opened
+
+
+def check(
+    cells: list[Cell],
+    opened: OpenedData,
+    place: Place,
+    executor: str,
+    resources: Resources,
+    dry: bool = False,
+) -> Findings:
+    """All problems of the cells that are to be trained.
+
+    A dry run makes no folder, and imports torch only to check a device that is not the CPU.
+    """
+    needed = {name for cell in cells for name in _needs(cell)}
+    problems = [text for name, text in opened.problems.items() if name in needed]
+    problems += importlib.import_module(f"clbench.executors.{executor}").problems(resources)
+    if not dry or place.out.is_file():
+        try:
+            Store(place.out).prepare()
+        except UserError as error:
+            problems.append(str(error))
+    # nodes of a cluster may have devices that this machine lacks
+    devices = {cell.spec.device for cell in cells} if executor == "local" else set()
+    if dry and not devices - {"cpu"}:
+        return Findings(problems)
+    ready = [cell for cell in cells if not any(name in opened.problems for name in _needs(cell))]
+    found = _look_ahead(cells, ready, sorted(devices), opened)
+    return Findings(problems + found.problems, found.refused)
+
+
+def _needs(cell: Cell) -> tuple[str, ...]:
+    return tuple(cell.benchmark.meta.get("datasets", ()))
+
+
+def _look_ahead(
+    cells: list[Cell], ready: list[Cell], devices: list[str], opened: OpenedData
+) -> Findings:
+    """Let a process with torch import the cells' classes, try the devices, and ask the methods of
+    the `ready` cells whether they refuse their stream."""
+    files = {name: _as_files(dataset) for name, dataset in opened.sets.items()}
+    process, pipe = start(_look, cells, ready, devices, files)
+    try:
+        found: Findings = pipe.recv()
+        return found
+    except EOFError:
+        process.join()
+        reason = why_ended(process.exitcode)
+        return Findings([f"The methods and benchmarks cannot be imported: {reason}."])
+    finally:
+        process.kill()
+        process.join()
+
+
+def _look(
+    cells: list[Cell],
+    ready: list[Cell],
+    devices: list[str],
+    files: "dict[str, DataSet]",
+    pipe: Connection,
+) -> None:
+    try:
+        from clbench.runner import device_problem, refusals
+    except Exception as error:
+        pipe.send(Findings([explain_import(error)]))
+        return
+    problems, broken = [], set()
+    for cell in cells:
+        for declaration in (cell.method, cell.benchmark):
+            key = (declaration.kind, declaration.name)
+            if key in broken:
+                continue
+            try:
+                import_class(declaration)
+            except UserError as error:
+                problems.append(str(error))
+                broken.add(key)
+    problems += [text for device in devices if (text := device_problem(device))]
+    sound = [
+        cell
+        for cell in ready
+        if not {("method", cell.method.name), ("benchmark", cell.benchmark.name)} & broken
+    ]
+    datasets = {name: _from_files(dataset) for name, dataset in files.items()}
+    pipe.send(Findings(problems, refusals(sound, datasets)))
+
+
+def _as_files(dataset: "DataSet") -> "DataSet":
+    """The data set with the names of its mapped files for arrays, so that sending it is cheap."""
+    return _with_arrays(dataset, lambda array: Path(array.filename))
+
+
+def _from_files(dataset: "DataSet") -> "DataSet":
+    import numpy as np
+
+    return _with_arrays(dataset, lambda path: np.load(path, mmap_mode="r"))
+
+
+def _with_arrays(dataset: "DataSet", change: Any) -> "DataSet":
+    parts = {
+        name: replace(part, images=change(part.images), labels=change(part.labels))
+        for name, part in dataset.parts.items()
+    }
+    return replace(dataset, parts=parts)
