@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from clbench.cli.width import NARROWEST, fitted_table, terminal_width, wrap
+from clbench.width import NARROWEST, fitted_table, terminal_width, wrap
 
 HEADERS = ["data set", "bytes", "content", "where"]
 ROWS = [
