@@ -8,6 +8,7 @@ from typing import Any
 
 from clbench.declare import Declaration, read_declaration
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.registry import declarations, select
 from clbench.spec import Cell, Protocol, RunSpec, make_cell
 from clbench.store import Store
@@ -89,35 +90,35 @@ def to_run(states: dict[str, State], rerun: str) -> set[str]:
     return {run_id for run_id, state in states.items() if state.word in words}
 
 
-def cell_of(record: dict[str, Any], files: Iterable[Path] = ()) -> Cell:
+def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
     """The cell that a record is of, as it is today.
 
     A user's own method or benchmark is known by one of `files`. An error if one is not found, or
     if the code has changed since.
     """
-    spec, labels = record["spec"], record["labels"]
-    method, benchmark = (_declared(kind, spec[kind], files) for kind in ("method", "benchmark"))
+    spec = record.spec
+    method = _declared("method", spec.method.name, files)
+    benchmark = _declared("benchmark", spec.benchmark.name, files)
     run = RunSpec(
         benchmark=benchmark.name,
         method=method.name,
-        seed=spec["seed"],
-        benchmark_params=spec["benchmark"]["params"],
-        method_params=spec["method"]["params"],
-        protocol=Protocol(**spec["protocol"]),
-        threads=spec["threads"],
-        device=spec["device"],
+        seed=spec.seed,
+        benchmark_params=spec.benchmark.params,
+        method_params=spec.method.params,
+        protocol=Protocol(**spec.protocol),  # type: ignore[arg-type]
+        threads=spec.threads,
+        device=spec.device,
     )
-    cell = Cell(run, method, benchmark, labels)
+    cell = Cell(run, method, benchmark, record.differs)
     if cell.versioned() != spec:
         raise UserError(
-            f"Run {record['id']} ({cell}) was made by another version of its method or benchmark "
+            f"Run {record.id} ({cell}) was made by another version of its method or benchmark "
             "and cannot be rebuilt: clbench run --rerun stale trains it again."
         )
     return cell
 
 
-def _declared(kind: str, entry: dict[str, Any], files: Iterable[Path]) -> Declaration:
-    name = entry["name"]
+def _declared(kind: str, name: str, files: Iterable[Path]) -> Declaration:
     if name in declarations(kind):
         return declarations(kind)[name]
     for path in files:
