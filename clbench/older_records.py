@@ -12,7 +12,7 @@ _COST = {
     "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is idle: "
     "zero forgetting is then no evidence of factorisation.",
 }
-_SIZE = {"acl": "per_class", "agem": "per_class", "derpp": "per_class", "er-res": "per_class"}
+_SIZE = dict.fromkeys(("acl", "agem", "derpp", "er-res", "gem"), "per_class")
 
 
 def upgraded(old: Any) -> Any:

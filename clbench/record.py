@@ -75,13 +75,6 @@ class Shown(Struct, kw_only=True, omit_defaults=True, gc=False):
     names: list[str] = msgspec.field(default_factory=list)
     """The latent spaces, if it has any."""
 
-    def said(self, value: float) -> str:
-        """The warning about a value; a text that cannot be filled in is shown as it is."""
-        try:
-            return self.warning.format(value=value)
-        except (ValueError, LookupError, AttributeError):
-            return self.warning
-
 
 class Epoch(Struct, kw_only=True, gc=False):
     """One epoch of a learning curve."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from clbench.cli.options import json_option, out_option
 from clbench.errors import UserError, unknown
@@ -24,6 +23,7 @@ from clbench.report.compare import (
 from clbench.report.paper import Published, document, published_run
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
+from clbench.width import fitted_table
 
 MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 
@@ -44,9 +44,9 @@ Examples:
     type=click.Choice(MEASURED),
     default="acc",
     show_default=True,
-    help="What is compared.",
+    help="The column to compare.",
 )
-@click.option("--alpha", default=0.05, show_default=True, help="Chance of a false alarm.")
+@click.option("--alpha", default=0.05, show_default=True, help="Significance level.")
 @json_option
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
     """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
@@ -73,11 +73,11 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         lines = compare(sides[0], sides[1], column, alpha)
         missing = unpaired(sides[0], sides[1])
         for sentence in missing:
-            click.echo(f"warning: {sentence}", err=True)
+            click.echo(f"Warning: {sentence}", err=True)
     if not lines:
         raise UserError(
             f"{a} and {b} have no finished run in common (same benchmark, protocol, data and seed) "
-            f"that has {COLUMNS[column].heading}.{_hint(column)}"
+            f"with a value of {COLUMNS[column].heading}.{_hint(column)}"
         )
     if as_json:
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
@@ -90,7 +90,7 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
 def _hint(column: str) -> str:
     if "intransigence" not in column:
         return ""
-    return " It needs runs of joint: clbench run --reference trains them."
+    return " It needs runs of an upper bound: clbench run --reference trains them."
 
 
 def _plain(line: Comparison) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _is_folder(side: str, out: str) -> bool:
     if not Path(side).is_dir():
         return False
     records, _ = Store(Path(out)).records()
-    if "/" not in side and any(record["labels"].get("method") == side for record in records):
+    if "/" not in side and any(record.method == side for record in records):
         raise UserError(f"{side} is a method in {out} and a folder: write ./{side} for the folder.")
     return True
 
@@ -113,9 +113,9 @@ def _runs(side: str, out: str) -> list[Run]:
     """The runs of a folder, or those of a method in `out`."""
     folder = _is_folder(side, out)
     records, problems = Store(Path(side if folder else out)).records()
-    runs, unusable = runs_of(records)
-    for problem in [*problems, *unusable]:
-        click.echo(f"warning: {problem}", err=True)
+    runs = runs_of(records)
+    for problem in problems:
+        click.echo(f"Warning: {problem}", err=True)
     if not any(run.counted for run in runs):
         raise UserError(f"{side if folder else out} has no finished run.")
     if folder:
@@ -142,7 +142,7 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
         )
     if left := len(runs) - len(usual):
         click.echo(
-            f"warning: {left} finished runs have another budget or other data than the paper's: "
+            f"Warning: {left} finished runs have another budget or other data than the paper's: "
             "left out.",
             err=True,
         )
@@ -175,13 +175,11 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
     ]
     shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
-    grid = tabulate(
-        rows, headers=head, disable_numparse=True, colalign=("left", "left", *["right"] * 6, "left")
-    )
+    grid = fitted_table(rows, head, prose=(), right=head[2:-1])
     test = "Welch's test" if a == "paper" else "paired t-test over seeds"
     return (
         f"{COLUMNS[column].heading}: A = {a}, B = {b}\n\n{grid}\n\n"
         f"p: {test}, Holm's correction over all of them; better or worse if below {alpha:g}.\n"
-        "Interval: bootstrap over seeds; with a handful of seeds hardly more than their range.\n"
+        "Interval: bootstrap over seeds; with few seeds it is little more than their range.\n"
         "untested: fewer than two seeds, or no published standard deviation."
     )

@@ -35,7 +35,7 @@ Examples:
     "formats",
     default=",".join(FORMATS),
     show_default=True,
-    help="Formats of the files to write; a caption in plain text goes with them.",
+    help="Formats of the files; a caption in plain text is always written.",
 )
 @click.option(
     "--to",
@@ -47,7 +47,7 @@ Examples:
 @click.option(
     "--data-root",
     metavar="FOLDER",
-    help="Where data sets are, for latent.  [default: $CLBENCH_DATA]",
+    help="Folder of the data sets, for latent.  [default: $CLBENCH_DATA]",
 )
 def command(
     kind: str,
@@ -58,10 +58,10 @@ def command(
     methods: str | None,
     data_root: str | None,
 ) -> None:
-    """Draw figures from the records of past runs: one a benchmark, with a caption.
+    """Draw figures from the records of past runs: one per benchmark, with a caption.
 
     KIND is accuracy, matrix, memory, replay, capacity or latent; without one, they are listed.
-    Only finished runs are drawn; the caption says which are not.
+    Only finished runs are drawn; the caption lists the others.
     """
     if kind == "ls":
         for name, about in KINDS.items():
@@ -82,7 +82,7 @@ def command(
     for path in paths:
         click.echo(f"wrote {path}")
     for sentence in left_out:
-        click.echo(f"warning: {sentence}", err=True)
+        click.echo(f"Warning: {sentence}", err=True)
 
 
 def _source(out: str, data_root: str | None, benchmarks: str | None, methods: str | None) -> Any:

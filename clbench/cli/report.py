@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from clbench.cli.selection import (
     read_runs,
 )
 from clbench.errors import UserError, unknown
+from clbench.record import Record
 from clbench.registry import split_list
 from clbench.report import EXTRA, FORMATS, MAIN, Table, tables_of, terminal, write
 from clbench.report.runs import Run, runs_of
@@ -47,9 +47,9 @@ Examples:
 @benchmarks_option
 @methods_option
 @click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
-@click.option("--vs-paper", is_flag=True, help="Put the paper's numbers beside the measured ones.")
+@click.option("--vs-paper", is_flag=True, help="Add the paper's numbers as columns.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
-@click.option("--serve", is_flag=True, help="Show the page on 127.0.0.1, and follow the runs.")
+@click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1 and follow the runs.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port for --serve.  [default: 8765]")
 def command(
     out: str,
@@ -65,14 +65,14 @@ def command(
 ) -> None:
     """Write tables from the records of past runs, and print them.
 
-    A failed or unfinished run is never part of a mean; the table says which there are.
+    A failed or unfinished run is never part of a mean; the table lists them.
     """
     wanted = list(FORMATS) if formats is None else parse_formats(formats, FORMATS)
     extra = _columns(columns)
     if serve and (formats is not None or to is not None or standalone):
         raise UserError("--serve writes no files: leave out --format, --to and --standalone.")
     if port is not None and not serve:
-        raise UserError(f"--port {port} is of no use without --serve.")
+        raise UserError(f"--port {port} needs --serve.")
     if serve:
         existing_out(out)
     runs, problems = read_runs(out, empty=serve)
@@ -91,13 +91,13 @@ def command(
 def _serve(
     store: Store, port: int | None, extra: tuple[str, ...], keep: Callable[[Run], bool]
 ) -> None:
-    """Offer the page until Ctrl-C."""
+    """Serve the page until Ctrl-C."""
     from clbench.report.page.serve import PORT, Live, bind
 
-    def build() -> tuple[list[Table], Iterator[dict[str, Any]]]:
+    def build() -> tuple[list[Table], Iterator[Record]]:
         problems: list[str] = []
-        runs, unusable = runs_of(store.each(problems))
-        made = tables_of(runs, [*problems, *unusable], columns=extra, keep=keep)
+        runs = runs_of(store.each(problems))
+        made = tables_of(runs, problems, columns=extra, keep=keep)
         return made, store.each([])
 
     with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:

@@ -1,4 +1,4 @@
-"""What `report` and `figure` share: which records a command means, and which formats."""
+"""Options that `report` and `figure` share: the runs to use, and the formats to write."""
 
 import fnmatch
 from collections.abc import Callable, Iterable
@@ -18,15 +18,14 @@ methods_option = click.option(
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, and the sentences about files that are none.
+    """The runs in a folder, and a sentence about each file that is not a record.
 
     The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
     """
     problems: list[str] = []
-    runs, unusable = runs_of(Store(Path(out)).each(problems))
-    problems += unusable
+    runs = runs_of(Store(Path(out)).each(problems))
     for problem in problems:
-        click.echo(f"warning: {problem}", err=True)
+        click.echo(f"Warning: {problem}", err=True)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "
@@ -38,7 +37,7 @@ def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
 def chosen(
     benchmarks: str | None, methods: str | None, runs: Iterable[Run]
 ) -> Callable[[Run], bool]:
-    """Whether `--benchmarks` and `--methods` want a run; an error if an item means no run."""
+    """Whether `--benchmarks` and `--methods` want a run; an error if an item matches no run."""
     of_benchmark = _selection("benchmark", benchmarks, runs)
     of_method = _selection("method", methods, [run for run in runs if of_benchmark(run)])
     return lambda run: of_benchmark(run) and of_method(run)
@@ -56,7 +55,7 @@ def parse_formats(text: str, known: tuple[str, ...]) -> list[str]:
 
 
 def _selection(kind: str, text: str | None, runs: Iterable[Run]) -> Callable[[Run], bool]:
-    """The runs that a list of names, globs and groups means; an error if an item means none."""
+    """The runs that a list of names, globs and groups matches; an error if an item matches none."""
     if text is None:
         return lambda run: True
     items = split_list(text)

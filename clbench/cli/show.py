@@ -151,6 +151,8 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
 
 def _show_diagnostics(record: Record) -> None:
     """What the method laid open after each task."""
+    from clbench.report.words import shown_warnings
+
     shown = record.lays_open
     numbers = [
         [_number(entry.get(name)) for name, how in shown.items() if how.kind == "number"]
@@ -183,10 +185,8 @@ def _show_diagnostics(record: Record) -> None:
                 for task, row in last[name].items()
             ]
             click.echo(fitted_table(rows, ["task", *parts], prose=(), right=parts))
-    for name, how in shown.items():
-        if how.below is not None and how.warning and last.get(name, how.below) < how.below:
-            said = how.said(last[name])
-            click.echo(wrap(f"Warning: {said}", terminal_width()))
+    for sentence in shown_warnings(shown, [last]):
+        click.echo(wrap(f"Warning: {sentence}", terminal_width()))
 
 
 def _title(shown: Shown) -> str:

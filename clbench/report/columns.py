@@ -17,16 +17,16 @@ class Column:
 
     @property
     def field(self) -> str:
-        """`arch` -> `arch_mb`: the name of a number that leaves the table takes its unit along."""
+        """The name of the column in data files, with its unit: `arch_mb`."""
         return self.key.replace("-", "_") + (f"_{self.unit}" if self.unit else "")
 
 
 _R = "R[k,i]: test accuracy (%) on task i after learning task k."
 _R_TEX = r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$."
 MATRIX = (_R, _R_TEX)
-"""What the R in the formulas is, as text and as LaTeX."""
+"""The meaning of R in the formulas, as text and as LaTeX."""
 
-# Memory has no best: a method that does nothing against forgetting always needs least.
+# Memory has no best: the method that does nothing against forgetting always needs least.
 _ALL = (
     Column(
         "acc",
@@ -60,10 +60,10 @@ _ALL = (
     Column(
         "intransigence",
         "I_T pp",
-        "I_T: accuracy on task T of joint training (method joint, same budget, data and seed) "
-        "minus R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
+        "I_T: accuracy on task T of joint training (an upper bound with the same budget, data and "
+        "seed) minus R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
         r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ "
-        r"of joint training (method joint, same budget, data and seed).",
+        r"of joint training (an upper bound with the same budget, data and seed).",
         best=-1,
         unit="pp",
     ),
@@ -96,22 +96,22 @@ _ALL = (
     Column(
         "valid",
         "valid %",
-        "Valid: ACC on validation data, which is what hyper-parameters are chosen by.",
+        "Valid: ACC on validation data, by which hyper-parameters are chosen.",
         r"Valid: ACC on validation data (\%).",
         best=+1,
     ),
     Column(
         "arch",
         "arch MB",
-        "Memory: 4 bytes a number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes a number, 1~MB $=10^6$~bytes.",
+        "Memory: 4 bytes per number, MB = 10^6 bytes.",
+        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
         unit="mb",
     ),
     Column(
         "replay",
         "replay MB",
-        "Memory: 4 bytes a number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes a number, 1~MB $=10^6$~bytes.",
+        "Memory: 4 bytes per number, MB = 10^6 bytes.",
+        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
         unit="mb",
     ),
     Column(
@@ -132,15 +132,15 @@ _ALL = (
     Column(
         "rate",
         "samples/s",
-        "Samples/s: samples trained on, replayed ones too, a second of training.",
-        "Samples/s: samples trained on, replayed ones too, a second of training.",
+        "Samples/s: samples per second of training, replayed ones included.",
+        "Samples/s: samples per second of training, replayed ones included.",
         decimals=0,
     ),
     Column(
         "epochs",
         "epochs",
-        "Epochs: of a task, mean over tasks.",
-        "Epochs: of a task, mean over tasks.",
+        "Epochs: per task, mean over tasks.",
+        "Epochs: per task, mean over tasks.",
         decimals=1,
     ),
 )
@@ -172,11 +172,11 @@ PAPER = (
         "where none is published.",
     ),
 )
-"""What `--vs-paper` adds; these are read from the paper's tables, not measured."""
+"""The columns of `--vs-paper`: read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")
-"""What every table shows."""
+"""The columns of every table."""
 EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
-"""What `--columns` can add."""
+"""The columns that `--columns` can add."""
 
 
 def chosen(extra: tuple[str, ...] = (), vs_paper: bool = False) -> list[Column]:

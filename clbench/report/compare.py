@@ -1,6 +1,6 @@
 """Two sides of measurements, paired by seed: difference, interval, test, and a word.
 
-For each pair of cells, with d_s the difference B - A of seed s:
+For each pair of rows, with d_s the difference B - A of seed s:
 
     mean of d, its 95 % interval by bootstrap over seeds (with a handful of seeds hardly more than
     their range), and the paired t-test of d = 0, its p corrected over all tests by Holm's rule
@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clbench.errors import UserError
-from clbench.report.cells import differences
 from clbench.report.columns import COLUMNS, Column
 from clbench.report.paper import Published
-from clbench.report.runs import Run
+from clbench.report.rows import differences
+from clbench.report.runs import Facts, Run
 
 RESAMPLES = 10_000
 Key = tuple[str, str]
@@ -57,11 +57,12 @@ def by_seed(
     found: dict[Key, dict[int, Run]] = {}
     for (benchmark, shared), several in mine.items():
         both = [several, theirs.get((benchmark, shared), [])]
-        facts = [run.setting | run.learner for part in both for run in part]
+        facts = [Facts(run.setting | run.learner) for part in both for run in part]
         twice = any(len({run.seed for run in part}) < len(part) for part in both)
         for run, own in zip(several, facts, strict=False):
-            words = ", ".join(differences(own, facts)) if twice and key == "method" else ""
-            seeds = found.setdefault((benchmark, f"{shared} {words}".strip()), {})
+            apart = differences(own, facts) if twice and key == "method" else {}
+            name = " ".join([shared, ", ".join(apart.values())]).strip()
+            seeds = found.setdefault((benchmark, name), {})
             if (other := seeds.get(run.seed)) is not None:
                 raise UserError(
                     f"{side} has two runs of {_labelled(run)} on {run.benchmark} with seed "

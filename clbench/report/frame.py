@@ -1,4 +1,4 @@
-"""Records as pandas DataFrames, for a notebook: one row per run, or one per row of a table."""
+"""Records as pandas DataFrames, for a notebook."""
 
 import warnings
 from collections.abc import Iterable
@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from clbench.errors import UserError
+from clbench.errors import UserError, unknown
+from clbench.record import Record
 from clbench.report.columns import COLUMNS
 from clbench.report.runs import runs_of
 from clbench.report.table import tables
@@ -17,55 +18,97 @@ _RUN = ["benchmark", "method", "protocol", "seed", "id", "status", "fault"]
 _RUN += ["family", "benchmark_title", "method_title", "zero_forgetting", "tasks", "done"]
 
 
-def load(path: str | Path = "results") -> pd.DataFrame:
-    """The runs of an output folder, one a row; a file that is no record is warned of."""
+def load(path: str | Path = "results", what: str = "runs") -> pd.DataFrame:
+    """The records of an output folder: a row per run, or `what` is `tasks` or `epochs`.
+
+    `tasks` is R in long form, a row per accuracy, and `epochs` the learning curves, a row per
+    epoch. A damaged file costs a warning.
+    """
+    if what not in _FRAMES:
+        raise unknown("frame", what, _FRAMES)
     if not Path(path).is_dir():
         raise UserError(f"There is no folder {path}: name the --out of a `clbench run`.")
     records, problems = Store(Path(path)).records()
-    for problem in [*problems, *runs_of(records)[1]]:
+    for problem in problems:
         warnings.warn(problem, stacklevel=2)
-    return runs_frame(records)
+    return _FRAMES[what](records)
 
 
-def runs_frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
     """One row per record, by benchmark, method, seed and id.
 
-    Numbers are NaN where a run is not done or its accuracies cannot be used (`fault` says why),
-    so that a mean over rows never counts them. Memory is in MB of 10^6 bytes, time in seconds.
+    Numbers are NaN where a run is not done or is not counted (`fault` says why), so that a mean
+    over rows never includes them. Memory is in MB of 10^6 bytes, time in seconds. The parameters
+    are the columns `method.NAME`, `benchmark.NAME` and `protocol.NAME`.
     """
     rows = []
-    for run in runs_of(records)[0]:
+    for run in runs_of(records):
+        spec = run.spec
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
         row |= {c.field: run.values.get(key, float("nan")) for key, c in COLUMNS.items()}
         row |= {
-            "method_version": run.learner.get("version", ""),
-            "method_source": run.learner.get("source", ""),
-            "benchmark_version": run.setting.get("benchmark.version", ""),
-            "threads": run.setting.get("threads", ""),
-            "device": run.setting.get("device", ""),
+            "method_version": spec.method.version,
+            "method_source": spec.method.source or "",
+            "benchmark_version": spec.benchmark.version,
+            "threads": spec.threads,
+            "device": spec.device,
             "data_note": "; ".join(f"{name}: {run.notes[name]}" for name in sorted(run.notes)),
         }
+        row |= {f"method.{name}": value for name, value in spec.method.params.items()}
+        row |= {f"benchmark.{name}": value for name, value in spec.benchmark.params.items()}
+        row |= {f"protocol.{name}": value for name, value in spec.protocol.items()}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def cells_frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """One row per row of the tables: means, sample standard deviations and the seeds counted."""
+def tasks_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """R in long form: the test accuracy (%) on `task` after learning task `after`, from 1."""
+    columns = ["run", "benchmark", "method", "seed", "after", "task", "accuracy"]
+    rows = [
+        (*_name(record), after, task, accuracy)
+        for record in records
+        for after, row in enumerate(record.R, 1)
+        for task, accuracy in enumerate(row, 1)
+        if accuracy is not None
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def epochs_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """The learning curves in long form: one row per epoch, tasks and epochs from 1."""
+    columns = ["task", "epoch", "lr", "loss", "valid_loss", "valid_accuracy", "samples", "seconds"]
+    rows = [
+        (*_name(record), *(getattr(epoch, name) for name in columns))
+        for record in records
+        for epoch in record.curve
+    ]
+    return pd.DataFrame(rows, columns=["run", "benchmark", "method", "seed", *columns])
+
+
+def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per row of the tables: means, sample standard deviations and the number of seeds."""
     rows = []
     for table in tables(records):
-        for cell in table.cells:
-            row: dict[str, Any] = {
+        for row in table.rows:
+            found: dict[str, Any] = {
                 "benchmark": table.benchmark,
-                "method": cell.head.method,
-                "protocol": cell.head.protocol,
-                "mark": cell.mark,
-                "family": cell.head.family,
-                "n": len(cell.counted),
+                "method": row.head.method,
+                "protocol": row.head.protocol,
+                "mark": row.mark,
+                "family": row.head.family,
+                "n": len(row.counted),
             }
-            for key, value in cell.values().items():
+            for key, value in row.values().items():
                 name = COLUMNS[key].field
-                row[f"{name}_mean"] = float("nan") if value is None else value.mean
+                found[f"{name}_mean"] = float("nan") if value is None else value.mean
                 std = None if value is None else value.std
-                row[f"{name}_std"] = float("nan") if std is None else std
-            rows.append(row)
+                found[f"{name}_std"] = float("nan") if std is None else std
+            rows.append(found)
     return pd.DataFrame(rows)
+
+
+def _name(record: Record) -> tuple[str, str, str, int]:
+    return record.id, record.benchmark, record.method, record.spec.seed
+
+
+_FRAMES = {"runs": runs_frame, "tasks": tasks_frame, "epochs": epochs_frame}

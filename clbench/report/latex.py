@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
-from clbench.report.cells import Cell
 from clbench.report.columns import MATRIX
 from clbench.report.escape import latex, slug
+from clbench.report.rows import Row
 from clbench.report.table import MISSING, Table
 from clbench.report.words import spread
 
@@ -44,14 +44,14 @@ def _float(table: Table) -> str:
     blanks = {
         column.key: rf"\phantom{{({0:.{column.decimals}f})}}"
         for column in table.columns
-        if any(")" in table.show(cell, column, "({})") for cell in table.cells)
+        if any(")" in table.show(row, column, "({})") for row in table.rows)
     }
-    for number, cell in enumerate(table.cells):
+    for number, row in enumerate(table.rows):
         if table.new_block(number):
             lines.append(r"\midrule")
-        texts = [_first(name(cell))]
+        texts = [_first(name(row))]
         for column in table.columns:
-            shown = table.show(cell, column, "({})")
+            shown = table.show(row, column, "({})")
             plain, _, source = shown.partition(" [")  # the letter after a number of the paper
             text = _number(plain, blanks.get(column.key, ""))
             if source:
@@ -59,7 +59,7 @@ def _float(table: Table) -> str:
             if column.key == "paper-word" and shown != MISSING:
                 text = rf"\parbox[t]{{2.2cm}}{{\raggedleft {latex(shown)}\strut}}"
             texts.append(rf"\textbf{{{text}}}" if (number, column.key) in table.best else text)
-        lines.append(_row([*texts, str(len(cell.counted))]))
+        lines.append(_row([*texts, str(len(row.counted))]))
     lines += [r"\bottomrule", r"\end{tabular}}"]
     if sentences := [*table.remarks, *table.warnings(name)]:
         notes = "\\\\\n".join(_breakable(sentence) for sentence in sentences)
@@ -72,25 +72,25 @@ def _float(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _naming(table: Table) -> Callable[[Cell], str]:
+def _naming(table: Table) -> Callable[[Row], str]:
     """Titles as papers print them; the names one types where two methods share a title."""
     methods: dict[str, set[str]] = {}
-    for cell in table.cells:
-        methods.setdefault(cell.head.method_title, set()).add(cell.head.method_name)
+    for row in table.rows:
+        methods.setdefault(row.head.method_title, set()).add(row.head.method_name)
 
-    def name(cell: Cell) -> str:
-        run = cell.head
+    def name(row: Row) -> str:
+        run = row.head
         if len(methods[run.method_title]) > 1:
-            return cell.name
+            return row.name
         parameters = run.method.removeprefix(run.method_name)
         text = f"{run.method_title} {parameters}".strip()
-        return f"{text} ({cell.mark})" if cell.mark else text
+        return f"{text} ({row.mark})" if row.mark else text
 
     return name
 
 
 def _first(name: str) -> str:
-    """The first cell of a row; a long name is set in several lines, broken where it may be."""
+    """The name of a row; a long one is set in several lines."""
     if len(name) <= _LONG:
         return latex(name)
     return rf"\parbox[t]{{3.4cm}}{{\raggedright {_breakable(name, 1)}\strut}}"
@@ -109,7 +109,7 @@ def _breakable(text: str, longest: int = _LONG) -> str:
 
 
 def _caption(table: Table) -> str:
-    words = [latex(spread(table.cells, "a(b)")), MATRIX[1]]
+    words = [latex(spread(table.rows, "a(b)")), MATRIX[1]]
     words += dict.fromkeys(column.tex for column in table.columns)
     words += [latex(fact) for fact in table.facts]
     if table.best:

@@ -11,13 +11,13 @@ def render(table: Table) -> str:
     lines = [f"## {markdown(table.title)}", ""]
     lines.append(_line([markdown(heading) for heading in table.headings()]))
     lines.append(_line([":---", *["---:"] * (len(table.columns) + 1)]))
-    for row, cell in enumerate(table.cells):
-        texts = [markdown(cell.name)]
+    for at, row in enumerate(table.rows):
+        texts = [markdown(row.name)]
         for column in table.columns:
-            text = table.show(cell, column, " ± {}")
-            texts.append(f"**{text}**" if (row, column.key) in table.best else text)
-        lines.append(_line([*texts, str(len(cell.counted))]))
-    about = [f"Benchmark: {table.benchmark}.", spread(table.cells, "a ± b"), MATRIX[0]]
+            text = table.show(row, column, " ± {}")
+            texts.append(f"**{text}**" if (at, column.key) in table.best else text)
+        lines.append(_line([*texts, str(len(row.counted))]))
+    about = [f"Benchmark: {table.benchmark}.", spread(table.rows, "a ± b"), MATRIX[0]]
     about += list(dict.fromkeys(column.formula for column in table.columns)) + table.facts
     if table.best:
         about.append("Bold: best of a column, references aside.")

@@ -1,4 +1,4 @@
-"""The numbers that the ACL paper published, and how a measured row stands beside them.
+"""The numbers that the ACL paper published, and how measured rows compare with them.
 
 `results/paper/*.toml` hold every table of the paper as printed, with footnotes and known
 contradictions. A row is found by benchmark, number of tasks and method as a user types it.
@@ -13,7 +13,7 @@ from typing import Any
 
 from clbench.errors import UserError
 from clbench.grid import make_grid
-from clbench.report.cells import Cell
+from clbench.report.rows import Row
 from clbench.report.runs import Run
 
 MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
@@ -37,7 +37,7 @@ class Published:
     benchmark: str
     tasks: int
     source: str
-    """Where the paper has the row from."""
+    """The paper's own source for the row."""
     acc: float | None = None
     acc_std: float | None = None
     bwt: float | None = None
@@ -47,7 +47,7 @@ class Published:
     arch: float | None = None
     replay: float | None = None
     parameters: int | None = None
-    """What the architecture behind the row must have, by the sizes that fit the paper's counts."""
+    """Parameters of the architecture behind the row, by the sizes that fit the paper's counts."""
     intransigence: float | None = None
     """As printed, of unclear unit; see `results/paper/intransigence.toml`."""
     note: str = ""
@@ -55,9 +55,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a measured row stands beside the published one."""
+    """How a measured row compares with the published one."""
 
-    row: Published
+    published: Published
     word: str
     """`matches`, `above`, `below`, or `not comparable: ...`."""
     difference: float | None
@@ -82,8 +82,8 @@ def document(name: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (ModuleNotFoundError, FileNotFoundError):  # results/ is also where runs go by default
         raise UserError(
-            "The published numbers are gone: results/paper belongs to clbench, not to the runs. "
-            "Bring it back: git checkout results/paper, or install clbench again."
+            "The published numbers are missing: the folder results/paper belongs to clbench. "
+            "Restore it with `git checkout results/paper`, or install clbench again."
         ) from None
 
 
@@ -154,69 +154,69 @@ def published_run(run: Run, any_tasks: bool = False) -> Published | None:
     return min(others, key=lambda row: row.tasks, default=None)
 
 
-def verdict(cell: Cell) -> Verdict | None:
-    """How the row stands beside the paper's; None if the paper has none."""
-    row = published_run(cell.head, any_tasks=True)
-    if row is None:
+def verdict(row: Row) -> Verdict | None:
+    """How the row compares with the paper's; None if the paper has none."""
+    paper = published_run(row.head, any_tasks=True)
+    if paper is None:
         return None
-    measured = cell.value("acc")
-    if row.acc is None:
-        return Verdict(row, "not comparable: no ACC published", None, None)
+    measured = row.value("acc")
+    if paper.acc is None:
+        return Verdict(paper, "not comparable: no ACC published", None, None)
     if measured is None:
-        return Verdict(row, "not comparable: no number", None, None)
-    difference = measured.mean - row.acc
-    deviations = difference / row.acc_std if row.acc_std else None
+        return Verdict(paper, "not comparable: no number", None, None)
+    difference = measured.mean - paper.acc
+    deviations = difference / paper.acc_std if paper.acc_std else None
     off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
     word = "matches" if off <= 1 else "above" if difference > 0 else "below"
-    run = cell.head
-    if row.tasks != run.tasks:
-        word = f"not comparable: paper has {row.tasks} tasks"
+    run = row.head
+    if paper.tasks != run.tasks:
+        word = f"not comparable: paper has {paper.tasks} tasks"
     elif run.budget:
         word = "not comparable: other budget"
     elif run.notes:
         word = "not comparable: other data"
-    return Verdict(row, word, difference, deviations)
+    return Verdict(paper, word, difference, deviations)
 
 
-def sources(cells: list[Cell]) -> dict[str, str]:
-    """Where the paper has the numbers beside these rows from, each with its letter."""
-    found = dict.fromkeys(v.row.source for cell in cells if (v := verdict(cell)) is not None)
+def sources(measured: list[Row]) -> dict[str, str]:
+    """The sources that the paper names for its numbers in these rows, each with its letter."""
+    found = dict.fromkeys(v.published.source for row in measured if (v := verdict(row)) is not None)
     return dict(zip(found, "abcdefghijklmnopqrstuvwxyz", strict=False))
 
 
-def remarks(cells: list[Cell], intransigence: bool = True) -> list[str]:
-    """What must be known about the paper's numbers beside these rows: sources, contradictions,
-    those of its intransigence only if that is shown."""
-    found = {cell.name: v.row for cell in cells if (v := verdict(cell)) is not None}
-    rows = list(found.values())
-    letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(cells).items())
+def remarks(measured: list[Row], intransigence: bool = True) -> list[str]:
+    """What a reader must know about the paper's numbers in these rows: sources, contradictions,
+    and those of its intransigence only if that is shown."""
+    found = {row.name: v.published for row in measured if (v := verdict(row)) is not None}
+    if not found:
+        return []
+    papers = list(found.values())
+    letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(measured).items())
     own = [
-        f"{name} is the row {row.title} of {document(row.table)['label']}."
-        for name, row in found.items()
-        if row.table in ("ablation", "replay")  # whose rows are not called by a method
+        f"{name} is the row {paper.title} of {document(paper.table)['label']}."
+        for name, paper in found.items()
+        if paper.table in ("ablation", "replay")  # whose rows are not named after methods
     ]
-    own += [f"{row.title}: {row.note}." for row in rows if row.note]
-    tables = dict.fromkeys(row.table for row in rows)
+    own += [f"{paper.title}: {paper.note}." for paper in papers if paper.note]
+    tables = dict.fromkeys(paper.table for paper in papers)
     tables.pop("intransigence", None)
-    if intransigence and any(row.intransigence is not None for row in rows):
+    if intransigence and any(paper.intransigence is not None for paper in papers):
         tables["intransigence"] = None
     absent = {row["title"] for name in tables for row in document(name)["rows"]}
-    absent -= {row.title for row in rows}
+    absent -= {paper.title for paper in papers}
     shared = [note for name in tables for note in document(name).get("notes", ())]
     shared = [note for note in shared if re.split("[:,]", note)[0] not in absent]
-    if not rows:
-        return []
     remarks = " ".join(dict.fromkeys([*own, *shared]))
     return [f"Numbers of the paper: {letters}.", f"Remarks on them: {remarks}"]
 
 
-def beside(cell: Cell) -> dict[str, Any] | None:
-    """What the paper has in this row, and how the measured ACC stands beside it, as plain data."""
-    found = verdict(cell)
+def beside(row: Row) -> dict[str, Any] | None:
+    """The paper's numbers for this row, and how the measured ACC compares, as plain data."""
+    found = verdict(row)
     if found is None:
         return None
-    row = {name: getattr(found.row, name) for name in (*NUMBERS, "zero", "source", "note")}
-    return row | {
+    names = (*NUMBERS, "zero", "source", "note")
+    return {name: getattr(found.published, name) for name in names} | {
         "verdict": found.word,
         "difference": found.difference and round(found.difference, 6),
         "deviations": found.deviations and round(found.deviations, 6),

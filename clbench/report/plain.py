@@ -55,34 +55,34 @@ def render_json(table: Table) -> str:
 
 def _rows(table: Table) -> list[dict[str, Any]]:
     rows = []
-    for cell in table.cells:
-        run = cell.head
+    for row in table.rows:
+        run = row.head
         values = {
             COLUMNS[key].field: None
             if value is None
             else {"mean": _round(value.mean), "std": _round(value.std)}
-            for key, value in cell.values().items()
+            for key, value in row.values().items()
         }
         rows.append(
             {
                 "benchmark": table.benchmark,
                 "method": run.method,
-                "mark": cell.mark,
+                "mark": row.mark,
                 "title": run.method_title,
                 "family": run.family,
-                "seeds": cell.seeds,
-                "n": len(cell.seeds),
-                "failed": sum(other.status == "failed" for other in cell.others),
-                "unfinished": sum(other.status == "partial" for other in cell.others),
-                "left_out": sum(other.status == "done" for other in cell.others),
-                "zero_forgetting": cell.zero,
+                "seeds": row.seeds,
+                "n": len(row.seeds),
+                "failed": sum(other.status == "failed" for other in row.others),
+                "unfinished": sum(other.status == "partial" for other in row.others),
+                "left_out": sum(other.status == "done" for other in row.others),
+                "zero_forgetting": row.zero,
                 "values": values,
-                "published": beside(cell),
+                "published": beside(row),
                 "setting": dict(sorted(run.setting.items())),
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),
                 "data_notes": dict(sorted(run.notes.items())),
-                "runs": [counted.id for counted in cell.counted],
+                "runs": [counted.id for counted in row.counted],
             }
         )
     return rows

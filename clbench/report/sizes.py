@@ -1,4 +1,4 @@
-"""How many images the tasks of a benchmark have, counted, beside what the paper prints."""
+"""How many images the tasks of a benchmark have: counted, and as the paper prints them."""
 
 import csv
 import io
@@ -13,7 +13,6 @@ from clbench.errors import UserError
 from clbench.files import write_atomically
 from clbench.grid import make_grid
 from clbench.report.paper import document
-from clbench.runner import make_stream
 
 _COUNTS = ("train", "valid", "test")
 _HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "is")
@@ -21,6 +20,8 @@ _HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c
 
 def sizes(benchmarks: str, root: Path, accept: bool) -> tuple[list[list[str]], list[str]]:
     """A row per task, equal tasks in one, and a sentence for each benchmark that has no data."""
+    from clbench.runner import make_stream
+
     rows: list[list[str]] = []
     problems = []
     for cell in make_grid("finetune", benchmarks, [0], {}):
@@ -76,7 +77,7 @@ def _merged(rows: list[list[str]]) -> list[list[str]]:
 
 
 def render(rows: Iterable[list[str]], form: str) -> str:
-    """The table as `txt`, `md`, `tex` or `csv`, with what is known of the paper's slips."""
+    """The table as `txt`, `md`, `tex` or `csv`, with notes on the paper's mistakes."""
     if form == "csv":
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([_HEAD, *rows])

@@ -1,13 +1,14 @@
-"""Cells -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
+"""Rows -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clbench.report.cells import Cell, Value, group, usual
+from clbench.record import Record
 from clbench.report.columns import PAPER, Column, chosen
 from clbench.report.paper import remarks, sources, verdict
-from clbench.report.runs import Run, runs_of
+from clbench.report.rows import Row, Value, group, usual
+from clbench.report.runs import Key, Run, runs_of
 from clbench.report.words import caption, warnings
 
 MISSING = "\N{EN DASH}"
@@ -22,7 +23,7 @@ class Table:
     benchmark: str
     title: str
     columns: list[Column]
-    cells: list[Cell]
+    rows: list[Row]
     facts: list[str]
     """Protocol, data, machine: the plain sentences of the caption."""
     remarks: list[str]
@@ -36,30 +37,30 @@ class Table:
     sources: dict[str, str]
     """Where the paper has its numbers from, each with the letter that stands for it."""
 
-    def warnings(self, name: Callable[[Cell], str] = lambda cell: cell.name) -> list[str]:
+    def warnings(self, name: Callable[[Row], str] = lambda row: row.name) -> list[str]:
         """What is not in the means, and why; `name` is what this format calls a row."""
-        return warnings(self.cells, self.columns, self.skipped, name)
+        return warnings(self.rows, self.columns, self.skipped, name)
 
     def headings(self) -> list[str]:
         """The text over each column, from the method to the number of seeds."""
         middle = [f"time {self.unit[1]}" if c.key == "time" else c.heading for c in self.columns]
         return ["method", *middle, "seeds"]
 
-    def value(self, cell: Cell, column: Column) -> Value | None:
+    def value(self, row: Row, column: Column) -> Value | None:
         """The value in the unit of its heading."""
-        value = cell.value(column.key)
+        value = row.value(column.key)
         if value is None or column.key != "time":
             return value
         scale = self.unit[0]
         return Value(value.mean / scale, None if value.std is None else value.std / scale)
 
-    def show(self, cell: Cell, column: Column, spread: str) -> str:
+    def show(self, row: Row, column: Column, spread: str) -> str:
         """The value as text; `spread` is how a standard deviation is attached, with a {}."""
         if column in PAPER:
-            return self._published(cell, column, spread)
-        if column.key == "bwt" and cell.zero:
+            return self._published(row, column, spread)
+        if column.key == "bwt" and row.zero:
             return "Zero"
-        value = self.value(cell, column)
+        value = self.value(row, column)
         if value is None:
             return MISSING
         text = number(value.mean, column.decimals)
@@ -69,41 +70,37 @@ class Table:
             return text
         return text + spread.format(number(value.std, column.decimals))
 
-    def _published(self, cell: Cell, column: Column, spread: str) -> str:
+    def _published(self, row: Row, column: Column, spread: str) -> str:
         """What the paper has in this row, as text; its ACC ends in the letter of its source."""
-        found = verdict(cell)
+        found = verdict(row)
         if found is None:
             return MISSING
-        row = found.row
+        paper = found.published
         if column.key == "paper-word":
             return found.text()
-        if column.key == "paper-bwt" and row.zero:
+        if column.key == "paper-bwt" and paper.zero:
             return "Zero"
         if column.key == "paper-mb":
-            parts = [f"{value:g}" for value in (row.arch, row.replay) if value is not None]
+            parts = [f"{value:g}" for value in (paper.arch, paper.replay) if value is not None]
             return " + ".join(parts) or MISSING
         name = column.key.removeprefix("paper-")
-        mean, std = getattr(row, name), getattr(row, f"{name}_std", None)
+        mean, std = getattr(paper, name), getattr(paper, f"{name}_std", None)
         if mean is None:
             return MISSING
         text = number(mean, column.decimals)
         text = text if std is None else text + spread.format(number(std, column.decimals))
-        return f"{text} [{self.sources[row.source]}]" if name == "acc" else text
+        return f"{text} [{self.sources[paper.source]}]" if name == "acc" else text
 
-    def new_block(self, row: int) -> bool:
+    def new_block(self, number: int) -> bool:
         """Whether a rule belongs above this row: another condition, or the references begin."""
-        if row == 0:
+        if number == 0:
             return False
-        above, here = self.cells[row - 1], self.cells[row]
-        return _block(above) != _block(here)
+        return _block(self.rows[number - 1]) != _block(self.rows[number])
 
 
-def tables(
-    records: Iterable[dict[str, Any]], problems: Iterable[str] = (), **layout: Any
-) -> list[Table]:
+def tables(records: Iterable[Record], problems: Iterable[str] = (), **layout: Any) -> list[Table]:
     """A table per benchmark; `layout` is what `tables_of` takes."""
-    runs, unusable = runs_of(records)
-    return tables_of(runs, [*problems, *unusable], **layout)
+    return tables_of(runs_of(records), list(problems), **layout)
 
 
 def tables_of(
@@ -138,62 +135,62 @@ def number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def best(cells: list[Cell], columns: list[Column]) -> Iterable[tuple[int, str]]:
+def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
     """The best among competitors under one condition; equal as printed means equally bold.
 
     Where all are equal none is best.
     """
     for column in columns:
-        blocks: dict[str, dict[int, float]] = {}
-        for row, cell in enumerate(cells):
-            value = cell.value(column.key) if column.best else None
-            if value is not None and not cell.reference:
+        blocks: dict[Key, dict[int, float]] = {}
+        for at, row in enumerate(rows):
+            value = row.value(column.key) if column.best else None
+            if value is not None and not row.reference:
                 printed = float(number(value.mean, column.decimals))
-                blocks.setdefault(cell.head.condition, {})[row] = printed * column.best
+                blocks.setdefault(row.head.condition, {})[at] = printed * column.best
         for scores in blocks.values():
             if len(set(scores.values())) > 1:
                 top = max(scores.values())
-                yield from ((row, column.key) for row, score in scores.items() if score == top)
+                yield from ((at, column.key) for at, score in scores.items() if score == top)
 
 
 def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int) -> Table:
-    cells = group(runs)
-    normal = usual(cells)
-    cells.sort(key=lambda cell: _order(cell, normal))
+    rows = group(runs)
+    normal = usual(rows)
+    rows.sort(key=lambda row: _order(row, normal))
     return Table(
         benchmark=benchmark,
         title=normal.benchmark_title,
         columns=columns,
-        cells=cells,
-        facts=caption(cells, normal),
-        remarks=remarks(cells, PAPER[3] in columns) if PAPER[0] in columns else [],
+        rows=rows,
+        facts=caption(rows, normal),
+        remarks=remarks(rows, PAPER[3] in columns) if PAPER[0] in columns else [],
         skipped=skipped,
-        unit=_unit(cells),
-        best=frozenset(best(cells, columns)),
-        sources=sources(cells),
+        unit=_unit(rows),
+        best=frozenset(best(rows, columns)),
+        sources=sources(rows),
     )
 
 
-def _order(cell: Cell, normal: Run) -> tuple[bool, str, bool, int, str, str, str]:
-    run = cell.head
+def _order(row: Row, normal: Run) -> tuple[bool, Key, bool, int, str, str, str]:
+    run = row.head
     family = _FAMILIES.index(run.family) if run.family in _FAMILIES else len(_FAMILIES)
     condition = run.condition
     return (
         condition != normal.condition,
         condition,
-        cell.reference,
+        row.reference,
         family,
         run.method,
-        cell.mark,
+        row.mark,
         run.id,
     )
 
 
-def _block(cell: Cell) -> tuple[str, bool]:
-    return cell.head.condition, cell.reference
+def _block(row: Row) -> tuple[Key, bool]:
+    return row.head.condition, row.reference
 
 
-def _unit(cells: list[Cell]) -> tuple[float, str]:
+def _unit(rows: list[Row]) -> tuple[float, str]:
     """The largest unit in which the longest time is at least ten."""
-    times = [value.mean for cell in cells if (value := cell.value("time")) is not None]
+    times = [value.mean for row in rows if (value := row.value("time")) is not None]
     return next(((s, name) for s, name in _UNITS if max(times, default=0.0) >= 10 * s), _UNITS[-1])

@@ -1,19 +1,22 @@
-"""The sentences around a table: what it was made with, and what is not in it."""
+"""The sentences around a table: what it was made with, what is not in it, what to be wary of."""
 
 import math
+import re
+import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from clbench.protocol import PROTOCOL_DEFAULTS
-from clbench.report.cells import Cell
+from clbench.record import Shown
 from clbench.report.columns import Column
-from clbench.report.diagnosis import IDLE, idle_words
+from clbench.report.installed import upper_bounds
+from clbench.report.rows import Row
 from clbench.report.runs import Run
 
 
-def caption(cells: list[Cell], normal: Run, row: str = "A row", zero: bool = True) -> list[str]:
-    """Tasks, protocol, data and machine of the usual setting; `row` is what names a method, and
-    `zero` says whether BWT may be shown as Zero."""
+def caption(rows: list[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
+    """Tasks, protocol, data and machine of the usual setting; `what` is the word for one method's
+    place in the output, and `zero` says whether BWT may be shown as Zero."""
     protocol = {
         key.removeprefix("protocol."): value
         for key, value in normal.setting.items()
@@ -24,15 +27,15 @@ def caption(cells: list[Cell], normal: Run, row: str = "A row", zero: bool = Tru
     listing = ", ".join(f"{key}={protocol[key]}" for key in order)
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
-    if any(cell.mark for cell in cells):
-        facts.append(f"{row} made with anything else says so in parentheses.")
+    if any(row.mark for row in rows):
+        facts.append(f"{what} made with anything else says so in parentheses.")
     if normal.data:
         named = [
             f"{name} ({note})" if (note := normal.notes.get(name)) else name
             for name in sorted(normal.data)
         ]
         facts.append(f"Data: {', '.join(named)}.")
-    if zero and any(cell.zero for cell in cells):
+    if zero and any(row.zero for row in rows):
         facts.append("Zero: free of forgetting by construction, and measured so.")
     threads = normal.setting.get("threads", "?")
     plural = "" if threads == "1" else "s"
@@ -40,10 +43,10 @@ def caption(cells: list[Cell], normal: Run, row: str = "A row", zero: bool = Tru
     return facts
 
 
-def spread(cells: list[Cell], shown: str) -> str:
+def spread(rows: list[Row], shown: str) -> str:
     """What the number after each mean is; `shown` is how this format prints it."""
-    counts = sorted({len(cell.counted) for cell in cells if cell.counted})
-    seeds = {tuple(cell.seeds) for cell in cells if cell.counted}
+    counts = sorted({len(row.counted) for row in rows if row.counted})
+    seeds = {tuple(row.seeds) for row in rows if row.counted}
     if not counts:
         return "No run is done yet."
     if counts == [1]:
@@ -59,28 +62,23 @@ def spread(cells: list[Cell], shown: str) -> str:
 
 
 def warnings(
-    cells: list[Cell], columns: list[Column], skipped: int, name: Callable[[Cell], str]
+    rows: list[Row], columns: list[Column], skipped: int, name: Callable[[Row], str]
 ) -> list[str]:
     """All that a reader of the numbers alone would get wrong; `name` is what rows are called."""
     found: list[str] = []
-    for cell in cells:
-        found += _not_counted(cell, name)
-        if cell.head.zero_forgetting and cell.value("bwt") is not None and not cell.zero:
+    for row in rows:
+        found += _not_counted(row, name)
+        if row.head.zero_forgetting and row.value("bwt") is not None and not row.zero:
             found.append(
-                f"{name(cell)}: declared free of forgetting, yet the accuracy on an earlier task "
-                f"changed (BWT {_bwt(cell)})."
+                f"{name(row)}: declared free of forgetting, yet the accuracy on an earlier task "
+                f"changed (BWT {_bwt(row)})."
             )
-        cost = cell.value("shared-cost")
-        if cost is not None and cost.mean < IDLE:
-            found.append(f"{name(cell)}: {idle_words(cost.mean)}")
-    found += _other_seeds(cells, name)
-    keys = {column.key for column in columns}
-    if keys & {"intransigence", "intransigence-fraction"}:
-        found += _no_reference(cells, name, "intransigence", "joint")
-    if keys & {"mean-intransigence", "mean-intransigence-fraction"}:
-        found += _no_reference(cells, name, "mean-intransigence", "joint[each=true]")
-    if any("intransigence" in key for key in keys):
-        found += _which_reference(cells, name)
+        own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
+        found += [f"{name(row)}: {sentence}" for sentence in own]
+    found += _other_seeds(rows, name)
+    found += _intransigence(
+        rows, {column.key.removesuffix("-fraction") for column in columns}, name
+    )
     if skipped:
         files = "1 record" if skipped == 1 else f"{skipped} records"
         found.append(f"{files} could not be read and may be missing here.")
@@ -100,11 +98,11 @@ def listed(seeds: Iterable[int]) -> str:
     )
 
 
-def _not_counted(cell: Cell, name: Callable[[Cell], str]) -> list[str]:
+def _not_counted(row: Row, name: Callable[[Row], str]) -> list[str]:
     """`ewc: 1 of 3 seeds failed (seed 1), 1 unfinished (seed 2: 3 of 5 tasks).`"""
-    total = len(cell.counted) + len(cell.others)
-    failed = [run.seed for run in cell.others if run.status == "failed"]
-    partial = [run for run in cell.others if run.status == "partial"]
+    total = len(row.counted) + len(row.others)
+    failed = [run.seed for run in row.others if run.status == "failed"]
+    partial = [run for run in row.others if run.status == "partial"]
     seeds = "seed" if total == 1 else "seeds"
     words = []
     if failed:
@@ -113,54 +111,90 @@ def _not_counted(cell: Cell, name: Callable[[Cell], str]) -> list[str]:
         where = ", ".join(f"seed {r.seed}: {r.done} of {r.tasks} tasks" for r in partial)
         of = "" if failed else f" of {total} {seeds}"
         words.append(f"{len(partial)}{of} unfinished ({where})")
-    sentences = [f"{name(cell)}: {', '.join(words)}."] if words else []
-    for run in cell.others:
+    sentences = [f"{name(row)}: {', '.join(words)}."] if words else []
+    for run in row.others:
         if run.status == "done":
-            sentences.append(f"{name(cell)}: seed {run.seed} (run {run.id}) left out: {run.fault}.")
+            sentences.append(f"{name(row)}: seed {run.seed} (run {run.id}) left out: {run.fault}.")
     return sentences
 
 
-def _other_seeds(cells: list[Cell], name: Callable[[Cell], str]) -> list[str]:
+def _other_seeds(rows: list[Row], name: Callable[[Row], str]) -> list[str]:
     """`The seeds are 0-2, but for ewc: 0, 1.`"""
-    counts = Counter(tuple(cell.seeds) for cell in cells if cell.counted)
+    counts = Counter(tuple(row.seeds) for row in rows if row.counted)
     if len(counts) < 2:
         return []
     most = min(counts, key=lambda seeds: (-counts[seeds], seeds))
-    odd = [f"{name(c)}: {listed(c.seeds)}" for c in cells if c.counted and tuple(c.seeds) != most]
+    odd = [f"{name(c)}: {listed(c.seeds)}" for c in rows if c.counted and tuple(c.seeds) != most]
     return [f"The seeds are {listed(most)}, but for {'; '.join(odd)}."]
 
 
-def _no_reference(
-    cells: list[Cell], name: Callable[[Cell], str], key: str, reference: str
-) -> list[str]:
-    rows = []
-    for cell in cells:
-        lacking = [r.seed for r in cell.counted if math.isnan(r.values[key])]
+def _intransigence(rows: list[Row], keys: set[str], name: Callable[[Row], str]) -> list[str]:
+    """Which rows have no intransigence and why, and which upper bound the others are measured
+    against where there are several."""
+    keys &= _TESTED.keys()
+    if not keys:
+        return []
+    bounds = [row for row in rows if row.counted and row.head.upper_bound]
+    names = sorted({row.head.method_name for row in bounds}) or upper_bounds()
+    found = []
+    for key in sorted(keys):
+        lacking = [
+            f"{name(row)} ({_seeds(seeds)})"
+            for row in rows
+            if (seeds := [run.seed for run in row.counted if math.isnan(run.values[key])])
+        ]
         if lacking:
-            rows.append(f"{name(cell)} ({_seeds(lacking)})")
-    if not rows:
-        return []
-    return [
-        f"No {key.replace('-', ' ')} without a finished run of {reference} on the same benchmark, "
-        f"protocol and seed: {'; '.join(rows)}."
-    ]
+            found.append(
+                f"No {key.replace('-', ' ')} without a finished run of "
+                f"{' or '.join(names) or 'an upper bound'}, {_TESTED[key]}, on the same benchmark, "
+                f"protocol and seed: {'; '.join(lacking)}."
+            )
+    if len({row.head.condition for row in bounds}) < len(bounds):
+        used = {run.reference for row in rows for run in row.counted}
+        chosen = [name(row) for row in bounds if used & {run.id for run in row.counted}]
+        found.append(
+            f"Intransigence is measured against {' and '.join(chosen)}, not against the other "
+            f"rows of {' and '.join(names)}."
+        )
+    return found
 
 
-def _which_reference(cells: list[Cell], name: Callable[[Cell], str]) -> list[str]:
-    """Which rows of joint intransigence is measured against, where there are several to choose."""
-    joint = [c for c in cells if c.counted and c.head.method_name == "joint"]
-    if len({c.head.condition for c in joint}) == len(joint):
-        return []
-    used = {run.reference for cell in cells for run in cell.counted}
-    rows = [name(c) for c in joint if used & {run.id for run in c.counted}]
-    return [f"Intransigence is measured against {' and '.join(rows)}, not the other rows of joint."]
+_TESTED = {
+    "intransigence": "tested after the last task",
+    "mean-intransigence": "tested after every task",
+}
+"""Column -> what it needs of an upper bound."""
+
+
+def shown_warnings(
+    lays_open: Mapping[str, Shown], numbers: Sequence[Mapping[str, float]]
+) -> list[str]:
+    """What a method's diagnostics warn of; `numbers` are those of each seed after the last task."""
+    found = []
+    for key, shown in lays_open.items():
+        values = [own[key] for own in numbers if key in own]
+        if shown.below is None or not shown.warning or not values or len(values) < len(numbers):
+            continue
+        if (mean := statistics.fmean(values)) < shown.below:
+            found.append(_filled(shown.warning, mean))
+    return found
+
+
+def _filled(text: str, value: float) -> str:
+    """The value in place of `{value}` or `{value:.2f}`. Nothing else is replaced: the text comes
+    from a record, and `str.format` would obey whatever stands in it."""
+    return re.sub(
+        r"\{value(?::\.(\d)f)?\}",
+        lambda found: f"{value:.{found[1]}f}" if found[1] else f"{value:g}",
+        text,
+    )
 
 
 def _seeds(seeds: list[int]) -> str:
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
 
 
-def _bwt(cell: Cell) -> str:
-    value = cell.value("bwt")
+def _bwt(row: Row) -> str:
+    value = row.value("bwt")
     assert value is not None
     return f"{value.mean:.4g}"

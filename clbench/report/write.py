@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from clbench.errors import UserError, unknown
 from clbench.files import write_atomically
+from clbench.record import Record
 from clbench.report import latex, markdown, plain
 from clbench.report.escape import slug
 from clbench.report.table import Table
@@ -22,10 +22,10 @@ def write(
     formats: Iterable[str] = TABLES,
     *,
     standalone: bool = False,
-    records: Iterable[dict[str, Any]] = (),
+    records: Iterable[Record] = (),
 ) -> list[Path]:
     """Write `table-<benchmark>.<format>` for all benchmarks and formats, and with `html` also one
-    page about all of them, with what the `records` say beyond the tables; the paths, in order."""
+    page about all of them and about the runs in `records`; the paths, in order."""
     formats = list(formats)
     for name in formats:
         if name not in FORMATS:
@@ -49,7 +49,7 @@ def write(
     except OSError as error:
         raise UserError(
             f"Tables cannot be written to {out_dir}: {error.strerror or error}. "
-            "Mend that, or name another folder."
+            "Fix the cause, or name another folder."
         ) from None
     return paths
 

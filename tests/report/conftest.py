@@ -1,19 +1,32 @@
 """Records as runs write them, small enough to work out by hand; and a browser to see pages in."""
 
 import hashlib
-import json
+import re
 import shutil
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from clbench.record import (
+    Clock,
+    DataUse,
+    Differs,
+    MemoryUse,
+    Part,
+    Record,
+    Spec,
+    Titles,
+    Value,
+    encode,
+)
 from clbench.report import tables, write
 
-Record = dict[str, Any]
 Open = Callable[..., Any]
-PROTOCOL = {
+PROTOCOL: dict[str, Value] = {
     "lr": 0.05,
     "momentum": 0.0,
     "weight_decay": 0.0,
@@ -33,51 +46,92 @@ def make_record(
     seed: int = 0,
     last: tuple[float, float] = (90.0, 80.0),
     first: float = 95.0,
+    benchmark: str = "two-tasks",
+    protocol: dict[str, Value] | None = None,
     **changes: Any,
 ) -> Record:
-    """A finished run of two tasks: R = [[first, 60], last]. Keys like `spec__threads` reach in."""
-    name = method.partition("[")[0]
-    record: Record = {
-        "schema": 1,
-        "id": "",
-        "status": "done",
-        "spec": {
-            "benchmark": {"name": "two-tasks", "params": {}, "version": 1},
-            "method": {"name": name, "params": {"label": method}, "version": 1, "source": None},
-            "protocol": dict(PROTOCOL),
-            "seed": seed,
-            "threads": 1,
-            "device": "cpu",
-        },
-        "labels": {"benchmark": "two-tasks", "method": method, "protocol": ""},
-        "titles": {"benchmark": "Two Tasks", "method": TITLES.get(name, name)},
-        "family": FAMILIES.get(name, "reference"),
-        "zero_forgetting": False,
-        "tasks": 2,
-        "done": 2,
-        "R": [[first, 60.0], list(last)],
-        "R0": [50.0, 48.0],
-        "curve": [],
-        "memory": {"architecture": 1_080_000, "replay": 0, "auxiliary": 2_160_000},
-        "seconds": {"total": 4.0 + seed, "train": [2.0, 2.0], "eval": [0.0, 0.0]},
-        "data": {"mnist-5k": {"sha256": "ab" * 32, "note": ""}},
-        "provenance": {},
-        "failure": None,
-    }
+    """A finished run of two tasks: R = [[first, 60], last].
+
+    `method` and `benchmark` are labels, `protocol` what the user changed of it. Keys like
+    `spec__threads` reach in.
+    """
+    name, params = parsed(method)
+    stream, stream_params = parsed(benchmark)
+    protocol = protocol or {}
+    record = Record(
+        id="",
+        status="done",
+        spec=Spec(
+            benchmark=Part(name=stream, params=dict(stream_params), version=1),
+            method=Part(name=name, params=dict(params), version=1),
+            protocol=PROTOCOL | protocol,
+            seed=seed,
+            threads=1,
+            device="cpu",
+        ),
+        differs=Differs(method=params, benchmark=stream_params, protocol=protocol),
+        titles=Titles(benchmark="Two Tasks", method=TITLES.get(name, name)),
+        family=FAMILIES.get(name, "reference"),
+        upper_bound=name == "joint",
+        tasks=2,
+        done=2,
+        R=[[first, 60.0], list(last)],
+        R0=[50.0, 48.0],
+        memory=MemoryUse(architecture=1_080_000, auxiliary=2_160_000),
+        seconds=Clock(total=4.0 + seed, train=[2.0, 2.0], eval=[0.0, 0.0]),
+        data={"mnist-5k": DataUse(sha256="ab" * 32)},
+    )
     for path, value in changes.items():
         *parents, key = path.split("__")
-        inside = record
+        inside: Any = record
         for parent in parents:
-            inside = inside[parent]
-        inside[key] = value
-    text = json.dumps([record["spec"], record["labels"]], sort_keys=True)
-    record["id"] = record["id"] or hashlib.sha256(text.encode()).hexdigest()[:12]
+            inside = inside[parent] if isinstance(inside, dict) else getattr(inside, parent)
+        if isinstance(inside, dict):
+            inside[key] = value
+        else:
+            kind = typing.get_type_hints(type(inside), include_extras=True)[key]
+            setattr(inside, key, msgspec.convert(value, kind))
+    if "R" not in changes:
+        record.R = record.R[: record.done]
+    text = msgspec.json.encode([record.spec, record.differs])
+    record.id = record.id or hashlib.sha256(text).hexdigest()[:12]
     return record
+
+
+def parsed(label: str) -> tuple[str, dict[str, Value]]:
+    """`ewc[strength=500]` -> its name and the values that are not the defaults."""
+    if not re.fullmatch(r"[\w-]+\[\w+=[^,=]+(,\w+=[^,=]+)*\]", label):
+        return label, {}
+    name, _, inside = label[:-1].partition("[")
+    pairs = (pair.split("=") for pair in inside.split(","))
+    return name, {key: int(value) if value.isdecimal() else value for key, value in pairs}
+
+
+def epochs(*tasks: int, **values: Any) -> list[dict[str, Any]]:
+    """A learning curve with that many epochs per task, accuracies 71, 72, ... and falling loss."""
+    return [
+        {
+            "task": task,
+            "epoch": epoch,
+            "lr": 0.05,
+            "loss": 1 / epoch,
+            "valid_loss": 1 / epoch,
+            "valid_accuracy": 70.0 + epoch % 30,
+        }
+        | values
+        for task, count in enumerate(tasks, 1)
+        for epoch in range(1, count + 1)
+    ]
 
 
 @pytest.fixture
 def record() -> Callable[..., Record]:
     return make_record
+
+
+@pytest.fixture
+def curve() -> Callable[..., list[dict[str, Any]]]:
+    return epochs
 
 
 @pytest.fixture
@@ -108,8 +162,8 @@ def cifar() -> list[Record]:
     def of(method: str, accuracy: float, **changes: Any) -> Record:
         return make_record(
             method,
-            spec__benchmark={"name": "split-cifar100", "params": {"tasks": 20}, "version": 1},
-            labels__benchmark="split-cifar100",
+            benchmark="split-cifar100",
+            spec__benchmark__params={"tasks": 20},
             titles__benchmark="20-Split CIFAR100",
             tasks=20,
             done=20,
@@ -123,7 +177,7 @@ def cifar() -> list[Record]:
         of("pnn", 75.29, zero_forgetting=True),
         of("finetune", 50.0),
         of("si", 60.0),
-        of("er-res", 66.3, labels__protocol="epochs=1", spec__protocol__epochs=1),
+        of("er-res", 66.3, protocol={"epochs": 1}),
     ]
 
 
@@ -135,7 +189,7 @@ def save(tmp_path: Path) -> Callable[[list[Record]], Path]:
         folder = tmp_path / "results" / "records"
         folder.mkdir(parents=True, exist_ok=True)
         for one in records:
-            (folder / f"{one['id']}.json").write_text(json.dumps(one))
+            (folder / f"{one.id}.json").write_bytes(encode(one))
         return tmp_path / "results"
 
     return write
@@ -191,23 +245,32 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
         context.close()
 
 
+OPEN = {
+    "without": {"title": "Accuracy without a part", "kind": "without", "unit": "%"},
+    "cost": {
+        "title": "Cost of a part",
+        "kind": "number",
+        "unit": "points",
+        "below": 0.5,
+        "warning": "its part is idle: {value:.2f} points.",
+    },
+    "used": {"title": "Share in use", "kind": "layers", "unit": "%"},
+    "spaces": {"title": "Latent spaces", "kind": "spaces", "names": ["S", "P"]},
+}
+"""A method that lays open an entry of each kind."""
+
+
 @pytest.fixture
-def acl() -> Record:
-    """A run with all that a record can hold."""
-    without = {
-        "nothing": 90.0,
-        "shared_zeroed": 90.0,
-        "shared_shuffled": 89.9,
-        "private_zeroed": 50.0,
-    }
-    curve = [
-        {"task": task, "epoch": epoch, "valid_accuracy": 70.0 + epoch, "loss": 1 / epoch}
-        for task in (1, 2)
-        for epoch in (1, 2, 3)
-    ]
+def open_method() -> Record:
+    """A run with all that a record can hold, of a method that the report has never heard of."""
+    without = {"nothing": 90.0, "part_zeroed": 89.9}
     return make_record(
-        "acl",
-        curve=curve,
-        diagnostics=[{"shared_spread": 0.5}, {"without": {"1": without, "2": without}}],
+        "stranger",
+        curve=epochs(3, 3),
+        lays_open=OPEN,
+        diagnostics=[
+            {"cost": 0.75, "used": [10.0, 20.0]},
+            {"cost": 0.125, "used": [30.0, 40.0], "without": {"1": without, "2": without}},
+        ],
         provenance={"host": "a-host", "versions": {"torch": "2.4"}},
     )

@@ -9,11 +9,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import AxesImage
 
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.report import tables
 from clbench.report.figures import accuracy, capacity, matrix, memory, replay, style
 from clbench.report.figures.picture import Picture
 
-Record = dict[str, Any]
 Make = Callable[..., Record]
 
 
@@ -35,14 +35,16 @@ def legend_of(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def three(record: Make, seed: int, shift: float = 0.0, method: str = "ewc") -> Record:
+def three(
+    record: Make, seed: int, shift: float = 0.0, method: str = "ewc", **changes: Any
+) -> Record:
     """Three tasks; R is lower triangular but for one task ahead."""
     R = [
         [90.0 + shift, 50.0, None],
         [80.0 + shift, 92.0, 40.0],
         [70.0 + shift, 82.0, 94.0],
     ]
-    return record(method, seed, R=R, tasks=3, done=3, R0=[10.0, 10.0, 10.0])
+    return record(method, seed, R=R, tasks=3, done=3, R0=[10.0, 10.0, 10.0], **changes)
 
 
 def test_accuracy_is_the_mean_over_seeds_from_the_task_on(record: Make) -> None:
@@ -59,10 +61,7 @@ def test_accuracy_is_the_mean_over_seeds_from_the_task_on(record: Make) -> None:
 
 
 def test_methods_have_a_panel_each_and_what_may_not_be_averaged_stays_apart(record: Make) -> None:
-    other = three(record, 0)
-    other["spec"]["protocol"]["epochs"] = 4
-    other["labels"]["protocol"] = "epochs=4"
-    other["id"] = "0" * 12
+    other = three(record, 0, protocol={"epochs": 4})
     figure = drawn(accuracy, [three(record, 0), other, three(record, 0, method="agem")]).figure
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == ["ewc", "agem", "ewc (epochs=4)"]
@@ -116,7 +115,7 @@ def test_large_heat_maps_have_no_numbers(record: Make) -> None:
 
 def test_the_pareto_front_holds_who_is_not_beaten_and_no_reference(record: Make) -> None:
     def point(method: str, mb: float, acc: float, **more: Any) -> Record:
-        return record(method, 0, (acc, acc), memory__architecture=mb * 1e6, **more)
+        return record(method, 0, (acc, acc), memory__architecture=int(mb * 1e6), **more)
 
     records = [
         point("ewc", 1, 80),
@@ -127,7 +126,7 @@ def test_the_pareto_front_holds_who_is_not_beaten_and_no_reference(record: Make)
         point("joint", 0.5, 99, R=[[None, None], [99.0, 99.0]]),  # a reference
     ]
     figure = drawn(memory, records).figure
-    (front,) = memory.pareto_fronts(tables(records)[0].cells)
+    (front,) = memory.pareto_fronts(tables(records)[0].rows)
     assert front == [(1, 80), (2, 85), (3, 90)]
     ax = figure.axes[0]
     assert lines_of(ax)[-1] == [(1, 80), (2, 85), (3, 90), (ax.get_xlim()[1], 90)]
@@ -139,17 +138,20 @@ def test_the_pareto_front_holds_who_is_not_beaten_and_no_reference(record: Make)
 
 
 def test_runs_under_another_protocol_have_a_front_of_their_own(record: Make) -> None:
-    other = record("agem", 0, (99.0, 99.0), spec__protocol__epochs=4, labels__protocol="epochs=4")
+    other = record("agem", 0, (99.0, 99.0), protocol={"epochs": 4})
     records = [record("ewc", 0, (80.0, 80.0)), other]
     picture = drawn(memory, records)
-    assert memory.pareto_fronts(tables(records)[0].cells) == [[(1.08, 80)], [(1.08, 99)]]
+    assert memory.pareto_fronts(tables(records)[0].rows) == [[(1.08, 80)], [(1.08, 99)]]
     assert "have fronts of their own" in picture.text()
 
 
-def sized(record: Make, method: str, size: int, seed: int, acc: float) -> Record:
-    label = f"{method}[per_class={size}]" if size != 13 else method
-    params = {"per_class": size}
-    return record(label, seed, (acc, acc), family="memory", spec__method__params=params)
+def sized(
+    record: Make, method: str, size: int, seed: int, acc: float, key: str = "kept", **changes: Any
+) -> Record:
+    """A run whose parameter `key` says how many samples it keeps; 13 is its default."""
+    label = f"{method}[{key}={size}]" if size != 13 else method
+    changes |= {"family": "memory", "replay_size": key, "spec__method__params": {key: size}}
+    return record(label, seed, (acc, acc), **changes)
 
 
 def test_replay_sizes_are_lines_of_acc_and_bwt(record: Make) -> None:
@@ -171,35 +173,54 @@ def test_replay_sizes_are_lines_of_acc_and_bwt(record: Make) -> None:
     assert [int(t) for t in left.get_xticks()] == [1, 5, 13]
 
 
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("agem[per_class=3]", "agem"),
-        ("agem[per_class=3,reference_batch=5]", "agem[reference_batch=5]"),
-        ("agem[reference_batch=5,per_class=3] (lr=1)", "agem[reference_batch=5] (lr=1)"),
-        ("agem (lr=1)", "agem (lr=1)"),
-        ("agem (per_class=3)", "agem"),
-    ],
-)
-def test_a_line_of_sizes_is_named_without_the_size(label: str, name: str) -> None:
-    assert replay.without_size(label) == name
+def test_a_line_of_sizes_is_named_without_the_size(record: Make) -> None:
+    def of(size: int, step: int, seed: int = 0, **changes: Any) -> Record:
+        one = sized(record, "agem", size, seed, 80.0, **changes)
+        one.spec.method.params["step"] = step
+        one.differs.method |= {"step": step} if step != 5 else {}
+        one.id = f"{size:04}{step:04}{seed:04}{len(changes)}"
+        return one
+
+    (table,) = tables(
+        [of(*size) for size in ((1, 5), (13, 5), (1, 7), (2, 7))]
+        + [of(size, 5, spec__protocol__lr=0.5) for size in (1, 2)]
+    )
+    lines = replay.by_size(table.rows)
+    assert {name: list(sizes) for name, sizes in lines.items()} == {
+        "agem": [1, 13],
+        "agem[step=7]": [1, 2],
+        "agem (lr=0.5)": [1, 2],
+    }
+
+
+def shares(record: Make, seed: int, first: float, unit: str = "%") -> Record:
+    return record(
+        "mine",
+        seed,
+        diagnostics=[{"used": [first, 30.0]}, {"used": [60.0, 70.0]}],
+        lays_open={"used": {"title": "Share in use", "kind": "layers", "unit": unit}},
+    )
 
 
 def test_capacity_is_a_line_per_layer(record: Make) -> None:
-    def hat(seed: int, first: float) -> Record:
-        diagnostics = [{"used_capacity": [first, 30.0]}, {"used_capacity": [60.0, 70.0]}]
-        return record("hat", seed, diagnostics=diagnostics, family="structure")
-
-    figure = drawn(capacity, [hat(0, 20.0), hat(1, 40.0), record("ewc", 0)]).figure
-    (ax,) = figure.axes
+    picture = drawn(capacity, [shares(record, 0, 20.0), shares(record, 1, 40.0), record("ewc", 0)])
+    (ax,) = picture.figure.axes
     assert lines_of(ax) == [[(1, 30), (2, 60)], [(1, 30), (2, 70)]]
-    assert legend_of(figure) == ["layer 1", "layer 2"]
+    assert legend_of(picture.figure) == ["layer 1", "layer 2"]
+    assert "Share in use (%)" in picture.text()
 
 
-def test_capacity_that_is_no_number_is_not_drawn(record: Make) -> None:
-    broken = [{"used_capacity": [float("nan")]}, {"used_capacity": [60.0]}]
-    with pytest.raises(UserError, match="hat,packnet makes some"):
-        drawn(capacity, [record("hat", 0, diagnostics=broken)])
+def test_layers_that_are_no_shares_are_not_drawn_as_capacity(record: Make) -> None:
+    with pytest.raises(UserError, match="two-tasks has none"):
+        drawn(capacity, [shares(record, 0, 20.0, unit="")])
+
+
+def test_two_entries_of_one_method_have_a_panel_each(record: Make) -> None:
+    one = shares(record, 0, 20.0)
+    one.lays_open["free"] = one.lays_open["used"].__class__(title="Free", kind="layers", unit="%")
+    one.diagnostics = [entry | {"free": [1.0]} for entry in one.diagnostics]
+    figure = drawn(capacity, [one]).figure
+    assert [ax.get_title() for ax in figure.axes] == ["mine: Share in use", "mine: Free"]
 
 
 @pytest.mark.parametrize("name", ["a_$x^2$_b%", "_hidden", r"$\frac{1}$", "中文", "tab\tand\nline"])
@@ -221,20 +242,21 @@ def test_long_names_lose_their_middle_and_stay_apart(record: Make) -> None:
     drawn(accuracy, [three(record, 0, method=name) for name in long])
 
 
-def test_the_caption_says_what_seeds_protocol_runs_and_what_is_missing(grid: list[Record]) -> None:
-    failed = grid[0] | {"status": "failed", "R": [], "id": "f" * 12}
-    failed["spec"] = grid[0]["spec"] | {"seed": 7}
+def test_the_caption_says_what_seeds_protocol_runs_and_what_is_missing(
+    grid: list[Record], record: Make
+) -> None:
+    failed = record("finetune", 7, status="failed", R=[], done=0)
     said = " ".join(drawn(accuracy, [*grid, failed]).text().split())
     assert said.startswith("Two Tasks (two-tasks). Test accuracy (%) on each task")
     assert "mean and sample standard deviation over 2 seeds (0, 1)" in said
     assert "Protocol: lr=0.05" in said
     assert "finetune: 1 of 3 seeds failed (seed 7)." in said
-    assert all(record["id"] in said for record in grid)
+    assert all(one.id in said for one in grid)
 
 
 def test_the_caption_is_about_the_setting_that_names_differ_from(record: Make) -> None:
     """Only agem records its memory, yet its name says what sets it apart from the others."""
-    odd = {"spec__protocol__lr": 0.5, "labels__protocol": "lr=0.5"}
+    odd = {"protocol": {"lr": 0.5}}
     bare = {"memory": {}}
     records = [record("ewc", 0, **bare), record("pnn", 0, **bare), record("agem", 0, **odd)]
     picture = drawn(memory, records)

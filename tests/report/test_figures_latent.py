@@ -1,6 +1,5 @@
 """The t-SNE figure: latents of the network as it was trained, and no training."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import torch
 from clbench.errors import UserError
 from clbench.grid import cell_of
 from clbench.networks.acl import ACLNet
+from clbench.record import encode
 from clbench.report import tables
 from clbench.report.figures import checkpoints, latent, style
-from clbench.report.figures.checkpoints import Checkpoints, spaces
+from clbench.report.figures.checkpoints import Checkpoints, drawn
 from clbench.report.runs import runs_of
 from clbench.runner import build, run
 from clbench.store import Store
@@ -41,9 +41,9 @@ def test_latents_are_those_of_the_trained_network(
     made: tuple[list[Any], Checkpoints], make_stream: Callable[..., Any]
 ) -> None:
     (record, _), source = made
-    found = spaces(runs_of([record])[0][0], source)
+    found = drawn(runs_of([record])[0], source)
     # independently: a network made by hand from the weights in the file, on the stream's own data
-    state = torch.load(source.out / "checkpoints" / f"{record['id']}.pt", weights_only=True)
+    state = torch.load(source.out / "checkpoints" / f"{record.id}.pt", weights_only=True)
     stream = make_stream(3)
     network = build(cell_of(record, source.files), stream).model
     assert isinstance(network, ACLNet)
@@ -51,29 +51,33 @@ def test_latents_are_those_of_the_trained_network(
     network.eval()
     last = stream.tasks[2].test
     with torch.no_grad():
-        z_s, z_p = network.latents(last.inputs(), 2)
-    np.testing.assert_array_equal(found.last.shared, z_s.numpy())
-    np.testing.assert_array_equal(found.last.private, z_p.numpy())
+        z = network.spaces(last.inputs(), 2)
+    np.testing.assert_array_equal(found.last.spaces["S"], z["S"].numpy())
+    np.testing.assert_array_equal(found.last.spaces["P"], z["P"].numpy())
     assert found.last.labels.tolist() == (last.labels + 4).tolist()  # task 3 has classes 4 and 5
     assert found.first.labels.tolist() == [1] * 40 + [2] * 40 + [3] * 40
     with torch.no_grad():
         z_p = network.private[1](stream.tasks[1].test.inputs())
-    np.testing.assert_array_equal(found.first.private[40:80], z_p.numpy())
-    np.testing.assert_array_equal(found.first.shared[80:], found.last.shared)
-    assert float(np.ptp(found.last.private)) > 0
+    np.testing.assert_array_equal(found.first.spaces["P"][40:80], z_p.numpy())
+    np.testing.assert_array_equal(found.first.spaces["S"][80:], found.last.spaces["S"])
+    assert float(np.ptp(found.last.spaces["P"])) > 0
 
 
 def test_a_row_with_d_and_a_row_without(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     drawn = picture(records, source)
     axes = drawn.figure.axes
-    assert [ax.get_ylabel() for ax in axes[::4]] == ["with D", "without D"]
+    assert [ax.get_ylabel() for ax in axes[::4]] == ["discriminator=true", "discriminator=false"]
     assert [ax.get_title() for ax in axes[:4]] == ["S", "P", "S", "P"]
     assert [len(line.get_xdata()) for line in axes[1].lines] == [20, 20]  # two classes
     assert [len(line.get_xdata()) for line in axes[3].lines] == [40, 40, 40]  # three tasks
     keys = [[t.get_text() for t in legend.get_texts()] for legend in drawn.figure.legends]
     assert keys == [["class 4", "class 5"], ["task 1", "task 2", "task 3"]]
-    for words in ("At most 1,000 samples", "acl, seed 0", "without D is acl[discriminator=false]"):
+    for words in (
+        "At most 1,000 samples",
+        "acl, seed 0",
+        "discriminator=false is acl[discriminator=false]",
+    ):
         assert words in " ".join(drawn.text().split())
 
 
@@ -93,8 +97,8 @@ def test_the_first_ten_tasks_have_a_colour_each(
 def test_what_is_drawn_is_the_embedding_of_the_latents(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
     axes = picture(records[:1], source).figure.axes
-    found = spaces(runs_of(records[:1])[0][0], source)
-    embedded = latent.embed(found.first.private)
+    found = drawn(runs_of(records[:1])[0], source)
+    embedded = latent.embed(found.first.spaces["P"])
     assert embedded is not None
     for line, task in zip(axes[3].lines, (1, 2, 3), strict=True):
         np.testing.assert_array_equal(line.get_xydata(), embedded[found.first.labels == task])
@@ -104,15 +108,15 @@ def test_more_samples_than_the_cap_are_drawn_at_random_and_alike(
     made: tuple[list[Any], Checkpoints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (record, _), source = made
-    (one,), _ = runs_of([record])
-    whole = spaces(one, source)
+    (one,) = runs_of([record])
+    whole = drawn(one, source)
     monkeypatch.setattr(checkpoints, "SAMPLES", 30)
-    capped, again = spaces(one, source), spaces(one, source)
+    capped, again = drawn(one, source), drawn(one, source)
     assert len(capped.last.labels) == 30
     assert np.bincount(capped.first.labels).tolist() == [0, 10, 10, 10]
-    np.testing.assert_array_equal(capped.first.private, again.first.private)
-    rows = {row.tobytes() for row in whole.last.private}
-    assert all(row.tobytes() in rows for row in capped.last.private)
+    np.testing.assert_array_equal(capped.first.spaces["P"], again.first.spaces["P"])
+    rows = {row.tobytes() for row in whole.last.spaces["P"]}
+    assert all(row.tobytes() in rows for row in capped.last.spaces["P"])
 
 
 def test_a_dead_s_is_called_constant_and_one_that_is_off_not_there(
@@ -120,7 +124,7 @@ def test_a_dead_s_is_called_constant_and_one_that_is_off_not_there(
 ) -> None:
     source = Checkpoints(place.out, place.data_root, (tiny,))
     dead = run(cell("acl", epochs=1), place)
-    path = Store(place.out).checkpoint_path(dead["id"])
+    path = Store(place.out).checkpoint_path(dead.id)
     content = torch.load(path, weights_only=True)
     for name, weights in content["state"]["model"].items():
         if name.startswith("shared."):
@@ -184,17 +188,17 @@ def test_a_row_without_checkpoint_is_said_and_none_at_all_is_an_error(
     made: tuple[list[Any], Checkpoints],
 ) -> None:
     records, source = made
-    Store(source.out).checkpoint_path(records[1]["id"]).unlink()
+    Store(source.out).checkpoint_path(records[1].id).unlink()
     said = " ".join(picture(records, source).text().split())
-    assert "Without a checkpoint, and so not drawn: acl[discriminator=false]." in said
-    Store(source.out).checkpoint_path(records[0]["id"]).unlink()
-    with pytest.raises(UserError, match=r"needs checkpoints, and .* has none of acl on tiny"):
+    assert "Not drawn, as there is no checkpoint: acl[discriminator=false]." in said
+    Store(source.out).checkpoint_path(records[0].id).unlink()
+    with pytest.raises(UserError, match=r"needs checkpoints, and .* has none of acl, .* tiny"):
         picture(records, source)
 
 
 def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
-    path = Store(source.out).checkpoint_path(records[0]["id"])
+    path = Store(source.out).checkpoint_path(records[0].id)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match=rf"{path.name} cannot be read .*trains the run again"):
         picture(records, source)
@@ -202,18 +206,18 @@ def test_a_damaged_checkpoint_is_named(made: tuple[list[Any], Checkpoints]) -> N
 
 def test_a_checkpoint_of_an_older_network_is_refused(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
-    path = Store(source.out).checkpoint_path(records[0]["id"])
+    path = Store(source.out).checkpoint_path(records[0].id)
     content = torch.load(path, weights_only=True)
     weights = content["state"]["model"]
     weights["shared.older.weight"] = weights.pop(next(iter(weights)))
     torch.save(content, path)
-    with pytest.raises(UserError, match=r"builds in another way by now: .* trains the run again"):
+    with pytest.raises(UserError, match=r"does not fit the network .* trains the run again"):
         picture(records, source)
 
 
 def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Checkpoints]) -> None:
     records, source = made
-    mine, other = (Store(source.out).checkpoint_path(record["id"]) for record in records)
+    mine, other = (Store(source.out).checkpoint_path(record.id) for record in records)
     mine.write_bytes(other.read_bytes())
     with pytest.raises(UserError, match="is not the checkpoint of the record beside it"):
         picture(records, source)
@@ -221,7 +225,8 @@ def test_a_checkpoint_of_another_run_is_refused(made: tuple[list[Any], Checkpoin
 
 def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Checkpoints]) -> None:
     (record, _), source = made
-    record["spec"]["method"]["version"] += 1
+    assert record.spec.method.version is not None
+    record.spec.method.version += 1
     Store(source.out).write(record)
     with pytest.raises(UserError, match=r"another version .* --rerun stale"):
         picture([record], source)
@@ -240,10 +245,10 @@ def test_other_data_is_refused(cell: Callable[..., Any], place: Any) -> None:
 
     here = Place(place.out, Path("nowhere"))
     record = run(cell("acl", benchmark="split-mnist-5k", epochs=1), here)
-    record["data"]["mnist-5k"]["sha256"] = "0" * 64
-    path = Store(place.out).checkpoint_path(record["id"])
+    record.data["mnist-5k"].sha256 = "0" * 64
+    path = Store(place.out).checkpoint_path(record.id)
     content = torch.load(path, weights_only=True)
-    torch.save(content | {"record": json.dumps(record)}, path)
+    torch.save(content | {"record": encode(record).decode()}, path)
     Store(place.out).write(record)
     with pytest.raises(UserError, match=r"mnist-5k in .* is not the data that run .* trained on"):
         picture([record], Checkpoints(place.out, here.data_root))

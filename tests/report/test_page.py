@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from clbench.record import Record
 from clbench.report import latex, plain, tables, write
 from clbench.report.page import data, document, embed, render
 
-Record = dict[str, Any]
 Make = Callable[..., Record]
 SCRIPT = "<script>alert(1)</script>"
 
@@ -139,7 +139,7 @@ def test_a_column_that_is_chosen_later_brings_its_warning(record: Make) -> None:
     (benchmark,) = content_of(page_of([record("ewc")]))["benchmarks"]
     assert benchmark["warnings"] == []
     (warning,) = benchmark["column_warnings"]["intransigence"]
-    assert warning.startswith("No intransigence without a finished run of joint")
+    assert warning.startswith("No intransigence without a finished run of ")
 
 
 def test_published_numbers_come_from_one_place(
@@ -147,7 +147,7 @@ def test_published_numbers_come_from_one_place(
 ) -> None:
     published = {"acc": 82.0, "acc_std": None, "bwt": -9.0, "source": "x", "verdict": "matches"}
     monkeypatch.setattr(
-        data, "beside", lambda cell: published if cell.head.method == "agem" else None
+        data, "beside", lambda row: published if row.head.method == "agem" else None
     )
     (benchmark,) = content_of(page_of(grid))["benchmarks"]
     assert {r["name"]: r["published"] for r in benchmark["rows"]}[
@@ -161,12 +161,12 @@ def test_published_numbers_read_as_in_the_other_formats(cifar: list[Record]) -> 
     rows = {row["title"]: row["published"] for row in benchmark["rows"]}
     assert rows["si"] is None
     (table,) = tables(cifar, vs_paper=True)
-    for cell in table.cells:
-        if cell.name == "si":
+    for row in table.rows:
+        if row.name == "si":
             continue
-        shown = rows[cell.head.method_title]["shown"]
+        shown = rows[row.head.method_title]["shown"]
         for column in table.columns[-3:]:
-            assert shown[column.key] == table.show(cell, column, " ± {}")
+            assert shown[column.key] == table.show(row, column, " ± {}")
     assert rows["PNN"]["shown"]["paper-bwt"] == "Zero"
 
 
@@ -187,48 +187,37 @@ def test_the_same_records_give_the_same_bytes(grid: list[Record]) -> None:
     assert page_of(grid) == page_of(list(reversed(grid)))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"curve": [1, None, {"task": "x", "valid_accuracy": "y"}, {"loss": float("nan")}]},
-        {"diagnostics": [None, {"without": {"1": 3}}]},
-        {"diagnostics": [{"without": {"a": {"nothing": 1}}, "x": float("inf")}]},
-        {"provenance": [float("nan")], "peak_memory": 10**400, "started": {"a": []}},
-        {"failure": "broken", "memory": {"architecture": None}},
-        {"status": "partial", "R": ["a", [None, "b"], 3], "done": 1},
-        {"status": "failed", "R": [], "done": 0, "failure": {"error": "E", "traceback": "T"}},
-    ],
-)
-def test_whatever_else_a_record_holds_the_page_is_made(
-    grid: list[Record], record: Make, change: Record
-) -> None:
-    odd = record("odd", **change)
-    if odd["status"] != "done":  # of a finished run the tables already refuse it
-        odd |= change
-    (benchmark,) = content_of(page_of([*grid, odd]))["benchmarks"]
-    assert len(benchmark["rows"]) in (5, 6)
-
-
-def test_nesting_without_end_is_cut(record: Make) -> None:
-    deep: Any = "bottom-of-it"
-    for _ in range(500):
-        deep = [deep]
-    assert "bottom-of-it" not in page_of([record("ewc", provenance={"deep": deep})])
+def test_the_page_has_what_a_method_lays_open(open_method: Record) -> None:
+    (benchmark,) = content_of(page_of([open_method]))["benchmarks"]
+    (run,) = benchmark["rows"][0]["runs"]
+    without = {"nothing": 90.0, "part_zeroed": 89.9}
+    assert run["shown"] == [
+        {
+            "title": "Accuracy without a part",
+            "kind": "without",
+            "unit": "%",
+            "values": [{"1": without, "2": without}],
+        },
+        {"title": "Cost of a part", "kind": "number", "unit": "points", "values": [0.75, 0.125]},
+        {
+            "title": "Share in use",
+            "kind": "layers",
+            "unit": "%",
+            "values": [[10.0, 20.0], [30.0, 40.0]],
+        },
+    ]
+    assert run["warnings"] == ["its part is idle: 0.12 points."]
+    assert benchmark["warnings"] == ["stranger: its part is idle: 0.12 points."]
 
 
 def test_curves_are_thinned_and_the_page_says_so(
-    record: Make, monkeypatch: pytest.MonkeyPatch
+    record: Make, curve: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    curve = [
-        {"task": task, "epoch": epoch, "valid_accuracy": 50.0 + epoch, "loss": 1.0}
-        for task in (1, 2)
-        for epoch in range(1, 11)
-    ]
-    whole = content_of(page_of([record("ewc", curve=curve)]))
+    whole = content_of(page_of([record("ewc", curve=curve(10, 10))]))
     assert whole["notes"] == []
     assert whole["benchmarks"][0]["rows"][0]["runs"][0]["curve"]["epoch"] == [*range(1, 11)] * 2
     monkeypatch.setattr(data, "EPOCHS", 5)
-    thin = content_of(page_of([record("ewc", curve=curve)]))
+    thin = content_of(page_of([record("ewc", curve=curve(10, 10))]))
     kept = thin["benchmarks"][0]["rows"][0]["runs"][0]["curve"]
     assert kept["at"] == [1, 5, 9, 10, 13, 17, 20]
     assert kept["epoch"] == [1, 5, 9, 10, 3, 7, 10]
@@ -241,12 +230,11 @@ def test_what_runs_share_is_kept_once(record: Make) -> None:
     assert page_of(runs).count("a-machine" * 9) == 1
 
 
-def test_the_cost_of_a_page_grows_with_the_number_of_records(record: Make) -> None:
-    curve = [{"task": 1, "epoch": e, "valid_accuracy": 50.0, "loss": 1.0} for e in range(20)]
+def test_the_cost_of_a_page_grows_with_the_number_of_records(record: Make, curve: Make) -> None:
 
     def cost(n: int) -> tuple[int, int]:
         """How many calls it takes, and how many characters it gives: both the same every time."""
-        records = [record(f"ewc[s={i % n // 3}]", i % 3, curve=curve) for i in range(n)]
+        records = [record(f"ewc[s={i % n // 3}]", i % 3, curve=curve(20)) for i in range(n)]
         profile = cProfile.Profile()
         text = profile.runcall(page_of, records)
         return pstats.Stats(profile).total_calls, len(text)  # type: ignore[attr-defined]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-Record = dict[str, Any]
+from clbench.record import Record
+
 Make = Callable[..., Record]
 Open = Callable[..., Any]
 
@@ -29,19 +30,21 @@ def test_light_and_dark(open_page: Open, grid: list[Record]) -> None:
 
 @pytest.mark.parametrize("width", [320, 390, 1400])
 def test_the_page_is_never_wider_than_the_window(
-    open_page: Open, grid: list[Record], acl: Record, record: Make, width: int
+    open_page: Open, grid: list[Record], open_method: Record, record: Make, width: int
 ) -> None:
     long = record("ewc[" + ",".join(f"parameter_{i}=0.12345" for i in range(9)) + "]")
-    page = open_page([*grid, acl, long], viewport={"width": width, "height": 800})
+    page = open_page([*grid, open_method, long], viewport={"width": width, "height": 800})
     for button in page.locator("button.open").all():
         button.click()
     page.locator("#chooser summary").click()
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_everything_that_acts_has_a_name(open_page: Open, grid: list[Record], acl: Record) -> None:
-    page = open_page([*grid, acl])
-    page.get_by_role("button", name="acl").click()
+def test_everything_that_acts_has_a_name(
+    open_page: Open, grid: list[Record], open_method: Record
+) -> None:
+    page = open_page([*grid, open_method])
+    page.get_by_role("button", name="stranger").click()
     nameless = page.evaluate(
         "[...document.querySelectorAll('button, input, select, a, [tabindex=\"0\"]')].filter(e =>"
         " !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length)"
@@ -69,10 +72,10 @@ FOCUS = """() => {
 
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_tab_key_reaches_everything_and_shows_where_it_is(
-    open_page: Open, cifar: list[Record], acl: Record, width: int
+    open_page: Open, cifar: list[Record], open_method: Record, width: int
 ) -> None:
-    page = open_page([*cifar, acl], viewport={"width": width, "height": 600})
-    page.get_by_role("button", name="acl").click()
+    page = open_page([*cifar, open_method], viewport={"width": width, "height": 600})
+    page.get_by_role("button", name="stranger").click()
     page.locator("#theme").focus()
     wanted = page.evaluate(
         "[...document.querySelectorAll('a, button, input, select, summary, pre, [tabindex]')]"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clbench.record import Record
 from clbench.report import latex, plain, tables
 from clbench.report.page.serve import Live, bind
 from clbench.store import Store
 
-Record = dict[str, Any]
 Make = Callable[..., Record]
 Open = Callable[..., Any]
 SCRIPT = "<script>alert(1)</script>"
@@ -104,7 +104,7 @@ def test_a_name_is_only_text(open_page: Open, grid: list[Record], record: Make) 
         titles__benchmark=SCRIPT,
         titles__method="<img src=x onerror=alert(2)>",
         family=SCRIPT,
-        labels__benchmark=SCRIPT,
+        benchmark=SCRIPT,
         provenance={SCRIPT: SCRIPT, "argv": ["</script x", "<img src=x onerror=alert(3)>"]},
         data={SCRIPT: {"sha256": "ab", "note": SCRIPT}},
         status="failed",
@@ -178,8 +178,8 @@ def test_published_stands_beside_measured(
 def test_streams_of_one_title_are_told_apart(
     open_page: Open, grid: list[Record], record: Make
 ) -> None:
-    long = record("ewc", labels__benchmark="two-tasks[tasks=40]")
-    other = record("ewc", labels__benchmark="other", titles__benchmark="Other Tasks")
+    long = record("ewc", benchmark="two-tasks[tasks=40]")
+    other = record("ewc", benchmark="other", titles__benchmark="Other Tasks")
     page = open_page([*grid, long, other])
     links = page.get_by_role("navigation").get_by_role("link")
     assert links.all_inner_texts() == [
@@ -194,7 +194,7 @@ def test_streams_of_one_title_are_told_apart(
 
 
 def test_what_is_saved_says_of_which_stream(open_page: Open, record: Make) -> None:
-    page = open_page([record("ewc"), record("ewc", labels__benchmark="two-tasks[tasks=40]")])
+    page = open_page([record("ewc"), record("ewc", benchmark="two-tasks[tasks=40]")])
     with page.expect_download():
         page.locator("#csv-1").click()
     page.get_by_text("CSV of Two Tasks (two-tasks[tasks=40]) saved.").wait_for()

@@ -6,33 +6,41 @@ from typing import Any
 
 import pytest
 
-Record = dict[str, Any]
+from clbench.record import Record
+
 Make = Callable[..., Record]
 Open = Callable[..., Any]
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
 
 def test_a_number_leads_to_its_runs_record(
-    open_page: Open, grid: list[Record], acl: Record
+    open_page: Open, grid: list[Record], open_method: Record
 ) -> None:
-    page = open_page([*grid, acl])
+    page = open_page([*grid, open_method])
     page.locator("a", has_text="85.00").click()
     text = page.locator(".run").inner_text()
-    assert page.url.endswith(f"#run-{acl['id']}")
-    for words in ("a-host", "versions.torch", "lr_factor", "SECONDS", "shared zeroed", "S is idle"):
+    assert page.url.endswith(f"#run-{open_method.id}")
+    for words in (
+        "a-host",
+        "versions.torch",
+        "lr_factor",
+        "SECONDS",
+        "part zeroed",
+        "its part is idle: 0.12 points",
+    ):
         assert words.lower() in text.lower()
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
     # the address alone leads there, too; and a mean leads to all of its seeds
-    fresh = open_page([*grid, acl], page.url)
+    fresh = open_page([*grid, open_method], page.url)
     fresh.locator(".run[open] .heat").wait_for()
     fresh.get_by_role("row", name=re.compile("agem")).locator("a").first.click()
     seeds = fresh.locator(".run > summary strong")
     playwright.expect(seeds).to_have_text(["Seed 0", "Seed 1", "Seed 0"])
 
 
-def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
-    page.get_by_role("button", name="acl").press("Enter")
+def test_the_heat_map_answers_pointer_and_keys(open_page: Open, open_method: Record) -> None:
+    page = open_page([open_method])
+    page.get_by_role("button", name="stranger").press("Enter")
     grid = page.get_by_role("grid")
     readout = grid.locator("xpath=ancestor::figure").locator(".readout")
     grid.get_by_role("gridcell").nth(2).hover()
@@ -49,9 +57,9 @@ def test_the_heat_map_answers_pointer_and_keys(open_page: Open, acl: Record) -> 
     assert grid.locator("[tabindex='0']").count() == 1
 
 
-def test_curves_answer_pointer_and_keys(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
-    page.get_by_role("button", name="acl").click()
+def test_curves_answer_pointer_and_keys(open_page: Open, open_method: Record) -> None:
+    page = open_page([open_method])
+    page.get_by_role("button", name="stranger").click()
     figure = page.locator(".run figure", has_text="Validation accuracy")
     chart, readout = figure.locator("svg[tabindex]"), figure.locator(".readout")
     box = chart.bounding_box()
@@ -96,12 +104,12 @@ def test_the_paper_stands_above_the_runs(open_page: Open, cifar: list[Record]) -
     assert "MB 25.4 + 16, I -0.0020." in page.locator(".paper").last.inner_text()
 
 
-def test_charts_have_a_text_alternative(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
-    page.get_by_role("button", name="acl").click()
+def test_charts_have_a_text_alternative(open_page: Open, open_method: Record) -> None:
+    page = open_page([open_method])
+    page.get_by_role("button", name="stranger").click()
     charts = page.get_by_role("application")
     assert {chart.locator("desc").text_content() for chart in charts.all()} == {
-        "acl: 95.00 after task 1, 85.00 after task 2",
+        "stranger: 95.00 after task 1, 85.00 after task 2",
         "Task 1: 95.00 after task 1, 90.00 after task 2; Task 2: 80.00 after task 2",
         "Task 1: 71.00 epoch 1, 73.00 epoch 3; Task 2: 71.00 epoch 1, 73.00 epoch 3",
         "Task 1: 1.00 epoch 1, 0.33 epoch 3; Task 2: 1.00 epoch 1, 0.33 epoch 3",
@@ -126,8 +134,10 @@ def test_numbers_below_a_chart_do_not_touch(open_page: Open, cifar: list[Record]
     assert ticks.all_text_contents() == ["1", "4", "6", "8", "10", "12", "14", "16", "18", "20"]
 
 
-def test_lines_of_similar_colour_differ_in_their_dashes(open_page: Open, acl: Record) -> None:
-    page = open_page([acl])
+def test_lines_of_similar_colour_differ_in_their_dashes(
+    open_page: Open, open_method: Record
+) -> None:
+    page = open_page([open_method])
     for theme in ("light", "dark"):
         page.evaluate("theme => setTheme(theme)", theme)
         lines = page.evaluate("Array.from({ length: COMPARED }, (_, i) => lineStyle(i))")

@@ -17,11 +17,11 @@ from click.testing import CliRunner
 
 from clbench.cli.report import command
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.report import tables
 from clbench.report.page.serve import Live, Server, bind
 from clbench.store import Store
 
-Record = dict[str, Any]
 Save = Callable[[list[Record]], Path]
 
 
@@ -139,7 +139,7 @@ def report(*words: Any) -> None:
     [
         (["--serve", "--format", "html"], "--serve writes no files"),
         (["--serve", "--to", "x"], "--serve writes no files"),
-        (["--port", "8000"], "--port 8000 is of no use without --serve"),
+        (["--port", "8000"], "--port 8000 needs --serve"),
         (["--serve", "--methods", "agen"], "Did you mean 'agem'"),
     ],
 )

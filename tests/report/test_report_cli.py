@@ -5,15 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from clbench.cli.report import command
 from clbench.errors import UserError
+from clbench.record import Record
 
-Record = dict[str, Any]
 Save = Callable[[list[Record]], Path]
 
 
@@ -80,7 +79,7 @@ def test_a_damaged_file_is_named_and_the_rest_reported(grid: list[Record], save:
     out = save(grid)
     (out / "records" / "0000deadbeef.json").write_text('{"schema": 1, "id"')
     result = report("--out", out)
-    assert "warning:" in result.stderr
+    assert "Warning:" in result.stderr
     assert "0000deadbeef.json" in result.stderr
     assert "1 record could not be read" in result.stdout
     assert "88.25 ± 0.35" in result.stdout

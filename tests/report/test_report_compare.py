@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from clbench.errors import UserError
+from clbench.record import encode
 from clbench.report.compare import (
     against_paper,
     by_seed,
@@ -22,7 +23,7 @@ from clbench.report.runs import runs_of
 
 def side(record, method: str, accuracies: dict[int, float], key: str = "protocol"):
     records = [record(method, seed=seed, last=(acc, acc)) for seed, acc in accuracies.items()]
-    return by_seed(runs_of(records)[0], key, "A")
+    return by_seed(runs_of(records), key, "A")
 
 
 def test_pairs_are_by_seed_and_the_test_is_students(record) -> None:
@@ -46,7 +47,7 @@ def test_less_forgetting_is_better(record) -> None:
             record(method, seed=s, first=95.0, last=(95.0 - loss, 80.0))
             for s, loss in enumerate(losses)
         ]
-        return by_seed(runs_of(records)[0], "protocol", "A")
+        return by_seed(runs_of(records), "protocol", "A")
 
     [line] = compare(
         forgets("ewc", [9.0, 10.0, 11.0]), forgets("agem", [1.0, 2.0, 3.1]), "forgetting", 0.05
@@ -90,7 +91,7 @@ def test_the_paper_is_tested_by_welch(record) -> None:
 
 def test_pairs_of_another_condition_or_without_a_partner_are_named(record) -> None:
     def of(**changes):
-        return by_seed(runs_of([record("ewc", **changes)])[0], "method", "A")
+        return by_seed(runs_of([record("ewc", **changes)]), "method", "A")
 
     here = of()
     for changes in ({"data": {"mnist-5k": {"sha256": "cd" * 32, "note": ""}}},
@@ -111,22 +112,24 @@ def test_bwt_can_be_compared_with_the_paper(record) -> None:
 
 
 def test_runs_of_one_name_with_other_values_are_pairs_of_their_own(record) -> None:
-    records = [record("ewc"), record("ewc", spec__threads=2)]
-    found = by_seed(runs_of(records)[0], "method", "A")
-    assert set(found) == {("two-tasks", "ewc threads=1"), ("two-tasks", "ewc threads=2")}
-    one = runs_of([record("ewc", spec__threads=2)])[0]  # is named likewise beside them, not alone
-    assert set(by_seed(one, "method", "B", runs_of(records)[0])) == {("two-tasks", "ewc threads=2")}
+    records = [record("ewc"), record("ewc", spec__protocol__momentum=0.5)]
+    found = by_seed(runs_of(records), "method", "A")
+    assert set(found) == {("two-tasks", "ewc momentum=0"), ("two-tasks", "ewc momentum=0.5")}
+    one = runs_of(
+        [record("ewc", spec__protocol__momentum=0.5)]
+    )  # is named likewise beside them, not alone
+    assert set(by_seed(one, "method", "B", runs_of(records))) == {("two-tasks", "ewc momentum=0.5")}
     assert set(by_seed(one, "method", "B")) == {("two-tasks", "ewc")}
     with pytest.raises(UserError, match="with other values or on other data"):
-        by_seed(runs_of(records)[0], "protocol", "ewc")
+        by_seed(runs_of(records), "protocol", "ewc")
 
 
 def test_two_runs_of_one_seed_are_not_averaged(record) -> None:
     other = {"mnist-5k": {"sha256": "cd" * 32, "note": ""}}
     records = [record("ewc"), record("ewc", data=other)]
-    records[1]["id"] = "f" * 12
+    records[1].id = "f" * 12
     with pytest.raises(UserError, match=r"A has two runs of ewc on two-tasks with seed 0"):
-        by_seed(runs_of(records)[0], "method", "A")
+        by_seed(runs_of(records), "method", "A")
 
 
 # ---- the command ----
@@ -142,7 +145,7 @@ def folders(record, tmp_path: Path) -> tuple[Path, Path]:
             for seed in range(3):
                 drop = gain * (method == "agem") + seed / 10 * (gain != 0)
                 made_record = record(method, seed=seed, last=(90 + drop, 80 + drop))
-                (folder / f"{made_record['id']}.json").write_text(json.dumps(made_record))
+                (folder / f"{made_record.id}.json").write_bytes(encode(made_record))
         made.append(folder.parent)
     return made[0], made[1]
 
@@ -210,8 +213,8 @@ def test_mistakes_are_one_sentence(clbench, folders, words, sentence) -> None:
 
 def test_runs_of_another_budget_are_not_compared_with_the_paper(clbench, record, tmp_path) -> None:
     (tmp_path / "records").mkdir()
-    short = record("ewc", labels__protocol="epochs=1")
-    (tmp_path / "records" / f"{short['id']}.json").write_text(json.dumps(short))
+    short = record("ewc", protocol={"epochs": 1})
+    (tmp_path / "records" / f"{short.id}.json").write_bytes(encode(short))
     result = clbench("compare", "paper", "ewc", "--out", str(tmp_path))
     assert result.code == 2
     assert "No finished run of ewc has the full protocol and the whole data" in result.err

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.report import EXTRA, tables, terminal, write
 from clbench.report.escape import clean, latex, markdown, slug
 from clbench.report.write import TABLES, render
 
-Record = dict[str, Any]
 Make = Callable[..., Record]
 NASTY = r"""a\b_c%d&e#f$g{h}i~j^k<l>m|n"o'p`q[r]*s--t é 中 <script>"""
 
@@ -25,7 +25,7 @@ NASTY = r"""a\b_c%d&e#f$g{h}i~j^k<l>m|n"o'p`q[r]*s--t é 中 <script>"""
 @pytest.fixture
 def few(grid: list[Record]) -> list[Record]:
     """ewc and pnn of the grid, and the bound."""
-    return [r for r in grid if r["spec"]["method"]["name"] in ("ewc", "pnn", "joint")]
+    return [r for r in grid if r.spec.method.name in ("ewc", "pnn", "joint")]
 
 
 def text_of(records: list[Record], name: str, **options: Any) -> str:
@@ -36,24 +36,24 @@ def text_of(records: list[Record], name: str, **options: Any) -> str:
 TERMINAL = """\
 Two Tasks (two-tasks)
 
-method                    ACC %         BWT %    arch MB    replay MB     time s    seeds
------------------  ------------  ------------  ---------  -----------  ---------  -------
-ewc[strength=500]  82.75 ± 0.35  -9.50 ± 0.71       1.08         0.00  4.5 ± 0.7        2
-pnn                88.25 ± 0.35          Zero       2.50         0.00  4.5 ± 0.7        2
-joint              90.50 ± 0.00             \N{EN DASH}       1.08         0.00  4.5 ± 0.7        2
+method                    ACC %         BWT %  arch MB  replay MB     time s  seeds
+-----------------  ------------  ------------  -------  ---------  ---------  -----
+ewc[strength=500]  82.75 ± 0.35  -9.50 ± 0.71     1.08       0.00  4.5 ± 0.7      2
+pnn                88.25 ± 0.35          Zero     2.50       0.00  4.5 ± 0.7      2
+joint              90.50 ± 0.00             \N{EN DASH}     1.08       0.00  4.5 ± 0.7      2
 
 a ± b: mean and sample standard deviation over 2 seeds (0, 1).
 T = 2 tasks. Protocol: lr=0.05, momentum=0, weight_decay=0, batch_size=64, epochs=200, patience=5,
 lr_factor=3, lr_min=0.0001, valid=0.15. Data: mnist-5k. Zero: free of forgetting by construction,
 and measured so. Run on cpu with 1 thread.
 R[k,i]: test accuracy (%) on task i after learning task k. ACC: mean over all tasks i of R[T,i].
-BWT: sum over i < T of R[T,i] - R[i,i], divided by T - 1. Memory: 4 bytes a number, MB = 10^6 bytes.
-Time: wall clock of a whole run.
+BWT: sum over i < T of R[T,i] - R[i,i], divided by T - 1. Memory: 4 bytes per number, MB = 10^6
+bytes. Time: wall clock of a whole run.
 """
 
 
 def test_terminal(few: list[Record]) -> None:
-    assert terminal(tables(few)) == TERMINAL
+    assert terminal(tables(few), 100) == TERMINAL
 
 
 def test_markdown(few: list[Record]) -> None:
@@ -156,7 +156,7 @@ def test_the_same_records_give_the_same_bytes(grid: list[Record], record: Make) 
             return {key: turned(value[key]) for key in reversed(value)}
         return value
 
-    short = {"spec__protocol__epochs": 2, "labels__protocol": "epochs=2"}
+    short = {"protocol": {"epochs": 2}}
     grid += [record("ewc", seed, **short) for seed in (0, 1)]
     grid += [record("ewc", 3, status="failed", R=[], data={}), record("ewc", 4, status="partial")]
     grid += [record("ewc", 0, spec__method__version=v) for v in (1, 2)]
@@ -183,20 +183,20 @@ def test_markdown_escaping() -> None:
 
 def test_control_characters_never_reach_a_terminal(record: Make) -> None:
     assert clean("a\x1b[31m\u202eb\nc\td\ud800") == "a[31mb c d"
-    text = terminal(tables([record("ewc", labels__method="e\x1b]0;title\x07wc\r\n\u009b2J")]))
+    text = terminal(tables([record("e\x1b]0;title\x07wc\r\n\u009b2J")]))
     assert "e]0;titlewc 2J" in text
     assert not set(text) & set("\x1b\x07\r\u009b")
 
 
 def test_a_pipe_in_a_name_adds_no_column(record: Make) -> None:
-    text = text_of([record("ewc", labels__method="a|b")], "md")
+    text = text_of([record("a|b")], "md")
     row = text.splitlines()[4]
     assert row.startswith(r"| a\|b |")
     assert row.replace(r"\|", "").count("|") == 8
 
 
 def test_csv_quotes_what_needs_quotes(record: Make) -> None:
-    text = text_of([record("ewc", labels__method='a,"b"')], "csv")
+    text = text_of([record('a,"b"')], "csv")
     assert next(csv.DictReader(io.StringIO(text)))["method"] == 'a,"b"'
 
 
@@ -234,12 +234,15 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
 ) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not on this machine (Debian: texlive-latex-recommended)")
-    nasty = record("agem", 0, labels__method=f"agem[{NASTY}]", titles__method=f"[{NASTY}")
-    nasty["titles"]["benchmark"] = NASTY
-    endless = record("ewc", labels__method="ewc[" + 40 * "endless" + "]")
-    nasty["data"] = {NASTY: {"sha256": "f" * 64, "note": NASTY}}
-    failed = record("agem", 1, status="failed", R=[], labels__method=f"agem[{NASTY}]", data={})
-    endless["labels"]["benchmark"] = nasty["labels"]["benchmark"]
+    nasty = record(
+        f"agem[{NASTY}]",
+        benchmark=NASTY,
+        titles__method=f"[{NASTY}",
+        titles__benchmark=NASTY,
+        data={NASTY: {"sha256": "f" * 64, "note": NASTY}},
+    )
+    endless = record("ewc[" + 40 * "endless" + "]", benchmark=NASTY)
+    failed = record(f"agem[{NASTY}]", 1, status="failed", R=[], done=0, data={}, benchmark=NASTY)
     made = tables([nasty, failed, endless], columns=EXTRA)
     (alone,) = write(made, tmp_path, ["tex"], standalone=True)
     fragment = write(tables(few), tmp_path / "fragment", ["tex"])[0]
@@ -264,8 +267,17 @@ def test_latex_compiles_as_it_is_with_nasty_names_and_all_columns(
 
 def test_a_very_long_name_leaves_the_numbers_in_sight(record) -> None:
     name = f"ewc[{','.join(f'parameter_{i}={i}' for i in range(12))}]"
-    text = terminal(tables([record(name)]))
-    lines = text.splitlines()
+    lines = terminal(tables([record(name)]), 130).splitlines()
     assert max(len(line) for line in lines) < 130
-    assert name in "".join(line[:50].rstrip() for line in lines)
+    assert all(any(f"parameter_{i}={i}" in line for line in lines) for i in range(12))
     assert any("85.00" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_table_with_all_columns_fits_the_terminal(few, record, width: int) -> None:
+    long = record("ewc[strength=123456,batch=17]", spec__protocol__lr=0.123)
+    text = terminal(tables([*few, long], columns=EXTRA), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for number in ("82.75 ± 0.35", "88.25 ± 0.35", "-9.50 ± 0.71", "12.00 ± 0.00"):
+        assert number in text  # whole
+    assert text.count("\nmethod ") > 1  # names stand beside every part

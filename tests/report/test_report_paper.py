@@ -106,26 +106,18 @@ def test_sizes_of_tasks_add_up_to_mnist() -> None:
 # ---- beside measured numbers ----
 
 
-def measured(record, method: str, accuracies: list[float], **changes):
-    changes.setdefault("labels__benchmark", "split-mnist")
+def measured(record, method: str, accuracies: list[float], tasks: int = 5, **changes):
+    changes.setdefault("benchmark", "split-mnist")
+    changes = {"done": tasks, "R0": [50.0] * tasks} | changes
     return [
-        record(
-            method,
-            seed=seed,
-            tasks=5,
-            done=5,
-            R=[[accuracy] * 5] * 5,
-            R0=[50.0] * 5,
-            spec__benchmark={"name": "split-mnist", "params": {"tasks": 5}, "version": 1},
-            **changes,
-        )
+        record(method, seed, **{"tasks": tasks, "R": [[accuracy] * tasks] * tasks} | changes)
         for seed, accuracy in enumerate(accuracies)
     ]
 
 
-def cell_of(records):
+def row_of(records):
     [table] = tables(records)
-    return table.cells[0]
+    return table.rows[0]
 
 
 @pytest.mark.parametrize(
@@ -138,19 +130,16 @@ def cell_of(records):
     ],
 )
 def test_the_word_is_by_published_standard_deviations(record, accuracies, word, text) -> None:
-    found = verdict(cell_of(measured(record, "ewc", accuracies)))  # 95.78 (0.35)
+    found = verdict(row_of(measured(record, "ewc", accuracies)))  # 95.78 (0.35)
     assert found is not None
     assert (found.word, found.text()) == (word, text)
 
 
 def test_without_a_published_deviation_it_is_by_points(record) -> None:
     def of(accuracy: float):
-        records = measured(record, "ewc", [accuracy], labels__benchmark="permuted-mnist")
-        for r in records:
-            r["spec"]["benchmark"]["name"] = "permuted-mnist"
-            r["tasks"] = r["done"] = 10
-            r["R"], r["R0"] = [[accuracy] * 10] * 10, [50.0] * 10
-        return verdict(cell_of(records))
+        return verdict(
+            row_of(measured(record, "ewc", [accuracy], tasks=10, benchmark="permuted-mnist"))
+        )
 
     assert [of(a).text() for a in (87.3, 87.1)] == ["matches (-0.90 pp)", "below (-1.10 pp)"]
 
@@ -158,43 +147,43 @@ def test_without_a_published_deviation_it_is_by_points(record) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"labels__protocol": "epochs=3"}, "not comparable: other budget"),
+        ({"protocol": {"epochs": 3}}, "not comparable: other budget"),
         (
             {"data": {"mnist": {"sha256": "cd" * 32, "note": "a part"}}},
             "not comparable: other data",
         ),
-        ({"status": "partial"}, "not comparable: no number"),
+        ({"status": "partial", "done": 4, "R": [[95.78] * 5] * 4}, "not comparable: no number"),
     ],
 )
 def test_what_cannot_be_compared_says_why(record, changes, word) -> None:
-    found = verdict(cell_of(measured(record, "ewc", [95.78], **changes)))
+    found = verdict(row_of(measured(record, "ewc", [95.78], **changes)))
     assert found is not None
     assert found.text() == word
 
 
 def test_threads_and_device_are_no_other_budget(record) -> None:
-    records = measured(record, "ewc", [95.78], labels__protocol="threads=2,device=cuda")
-    found = verdict(cell_of(records))
+    records = measured(record, "ewc", [95.78], spec__threads=2, spec__device="cuda")
+    found = verdict(row_of(records))
     assert found is not None
     assert found.word == "matches"
 
 
 def test_every_recipe_of_acl_stands_beside_the_papers(record) -> None:
     for method in ("acl", "acl[preset=paper]", "acl[preset=official]"):
-        found = verdict(cell_of(measured(record, method, [99.76])))
+        found = verdict(row_of(measured(record, method, [99.76])))
         assert found is not None
-        assert found.row.title == "ACL"
+        assert found.published.title == "ACL"
 
 
 def test_other_streams_and_methods_have_no_published_row(record) -> None:
-    assert verdict(cell_of(measured(record, "ewc[strength=3]", [95.0]))) is None
-    other = measured(record, "ewc", [95.0], labels__benchmark="split-mnist[backbone=resnet18]")
-    assert verdict(cell_of(other)) is None
+    assert verdict(row_of(measured(record, "ewc[strength=3]", [95.0]))) is None
+    other = measured(record, "ewc", [95.0], benchmark="split-mnist[backbone=resnet18]")
+    assert verdict(row_of(other)) is None
 
 
 def test_every_format_puts_them_beside(record) -> None:
     records = measured(record, "ewc", [95.0, 96.0]) + measured(record, "pnn", [99.0])
-    text = terminal(tables(records, vs_paper=True))
+    text = terminal(tables(records, vs_paper=True), 200)
     line = next(line for line in text.splitlines() if line.startswith("ewc"))
     assert "95.78 ± 0.35" in line
     assert "-4.20 ± 0.21" in line
@@ -220,7 +209,7 @@ def test_every_format_puts_them_beside(record) -> None:
 def test_sources_and_contradictions_stand_below(record) -> None:
     records = measured(record, "ewc", [95.0]) + measured(record, "joint", [99.9])
     [table] = tables(records, vs_paper=True)
-    texts = [table.show(cell, PAPER[0], " ± {}") for cell in table.cells]
+    texts = [table.show(row, PAPER[0], " ± {}") for row in table.rows]
     assert texts == ["95.78 ± 0.35 [a]", "99.88 ± 0.02 [b]"]
     assert (
         "Numbers of the paper: [a] quoted from UCB's paper, "
@@ -232,7 +221,7 @@ def test_sources_and_contradictions_stand_below(record) -> None:
     assert "ACL: the text says" not in remarks  # of a row that is not shown
     assert tables(records)[0].remarks == []
     written = [render(table, form) for form in TABLE_FORMATS if form != "csv"]
-    for text in [terminal(tables(records, vs_paper=True)), *written]:
+    for text in [terminal(tables(records, vs_paper=True), 200), *written]:
         assert "the text gives 99.89 for joint training" in text.replace("\n", " ")
     assert remarks_of([]) == []
 
@@ -241,13 +230,13 @@ def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
     records = measured(record, "hat", [99.0]) + measured(record, "er-res", [98.0])
     [table] = tables(records, vs_paper=True, columns=("intransigence",))
     key = next(column for column in table.columns if column.key == "paper-intransigence")
-    shown = {cell.name: table.show(cell, key, "({})") for cell in table.cells}
+    shown = {row.name: table.show(row, key, "({})") for row in table.rows}
     assert shown == {"hat": "-0.0001", "er-res": "0.0020"}
     assert "as percentage points the numbers are plausible" in table.remarks[-1]
     [without] = tables(records, vs_paper=True)
     assert "paper-intransigence" not in [column.key for column in without.columns]
     assert "percentage points" not in without.remarks[-1]
-    er_res = next(cell for cell in table.cells if cell.name == "er-res")
+    er_res = next(row for row in table.rows if row.name == "er-res")
     found = verdict(er_res)
     assert found is not None
     assert found.text() == "not comparable: no ACC published"
@@ -257,27 +246,19 @@ def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
 
 def test_a_stream_of_other_length_stands_beside_the_papers(record) -> None:
     def of(method: str, tasks: int):
-        records = measured(
-            record, method, [90.0], labels__benchmark=f"permuted-mnist[tasks={tasks}]"
-        )
-        for r in records:
-            r["spec"]["benchmark"]["name"] = "permuted-mnist"
-            r["tasks"] = r["done"] = tasks
-            r["R"], r["R0"] = [[90.0] * tasks] * tasks, [50.0] * tasks
-        return verdict(cell_of(records))
+        stream = f"permuted-mnist[tasks={tasks}]"
+        return verdict(row_of(measured(record, method, [90.0], tasks=tasks, benchmark=stream)))
 
     short = of("acl", 5)
-    assert (short.row.tasks, short.text()) == (10, "not comparable: paper has 10 tasks")
+    assert (short.published.tasks, short.text()) == (10, "not comparable: paper has 10 tasks")
     assert of("acl", 40).text().startswith("below")
     assert of("pnn", 10).text() == "not comparable: paper has 20 tasks"
 
 
 def test_a_row_of_the_ablation_is_called_as_in_the_paper(record) -> None:
     [method] = [row.method for row in rows("ablation") if row.title == "S, P, L_diff"]
-    stream = {"labels__benchmark": "split-miniimagenet", "tasks": 20, "done": 20}
-    made = record(method, R=[[50.0] * 20] * 20, R0=[20.0] * 20, **stream)
-    made["spec"]["benchmark"] = {"name": "split-miniimagenet", "params": {}, "version": 1}
-    [table] = tables([made], vs_paper=True)
+    made = measured(record, method, [50.0], tasks=20, benchmark="split-miniimagenet")
+    [table] = tables(made, vs_paper=True)
     assert f"{method} is the row S, P, L_diff of tab:ablation." in table.remarks[-1]
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clbench.report.figures import style
 from clbench.report.figures.panels import TITLE, key, label_outer, lines, panels
-from clbench.report.figures.picture import Picture, rows, seeds, words
+from clbench.report.figures.picture import Picture, seeds, shown_rows, words
 from clbench.report.table import Table
 from clbench.report.words import spread
 
@@ -17,24 +17,24 @@ _MEAN: dict[str, Any] = {"color": "0.0", "linewidth": 1.8, "linestyle": "-", "zo
 
 def draw(table: Table) -> Picture:
     """R[k,i] over k for every task i from the time it is learned, and their mean."""
-    cells = rows(table, "accuracy", tasks=2)
-    names = style.names([cell.name for cell in cells], 2 * TITLE)
+    rows = shown_rows(table, "accuracy", tasks=2)
+    names = style.names([row.name for row in rows], 2 * TITLE)
     figure, axes = panels(names, 1.55, extra=0.45)
-    tasks = max(cell.head.tasks for cell in cells)
-    for ax, cell in zip(axes, cells, strict=True):
-        mean, std = cell.matrix()
+    tasks = max(row.head.tasks for row in rows)
+    for ax, row in zip(axes, rows, strict=True):
+        mean, std = row.matrix()
         seen = learned(mean)
         lines(ax, seen, std, tasks)
-        known = ~np.isnan(seen[:, 0])  # joint training has no rows but the last
+        known = ~np.isnan(seen[:, 0])  # a method may have no rows but the last
         x = np.arange(1, len(seen) + 1)[known]
         ax.plot(x, np.nanmean(seen[known], axis=1), **_MEAN)
     label_outer(axes, "after task", "test accuracy (%)")
     key(figure, axes, tasks, "task", [(Line2D([], [], **_MEAN), "mean of the tasks so far")])
     what = [
         "Test accuracy (%) on each task after learning each task, from the time it is learned.",
-        spread(cells, "Lines and bands") if tasks <= len(style.COLOURS) else seeds(cells),
+        spread(rows, "Lines and bands") if tasks <= len(style.COLOURS) else seeds(rows),
     ]
-    return Picture(figure, words(table, cells, what, names))
+    return Picture(figure, words(table, rows, what, names))
 
 
 def learned(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,37 +1,57 @@
-"""Used capacity of each layer over time, of methods that claim parts of a network: HAT, PackNet."""
+"""Shares of each layer over time, of methods that record them: capacity that tasks have claimed."""
 
 import numpy as np
 
-from clbench.report.cells import mean_and_std
 from clbench.report.figures import style
 from clbench.report.figures.panels import TITLE, key, label_outer, lines, panels
-from clbench.report.figures.picture import Picture, rows, seeds, words
+from clbench.report.figures.picture import Picture, seeds, shown_rows, words
+from clbench.report.installed import laying_open, suggestion
+from clbench.report.rows import Row, mean_and_std
 from clbench.report.table import Table
 from clbench.report.words import spread
 
 
 def draw(table: Table) -> Picture:
-    """The share of each layer that tasks 1..k have claimed, over k."""
-    cells = rows(
+    """A panel per row and entry: its value for each layer after tasks 1, 2, ..."""
+    rows = shown_rows(
         table,
         "capacity",
         tasks=2,
-        wants=lambda cell: all(run.capacity for run in cell.counted),
-        lacking="The figure 'capacity' needs runs that record their used capacity, and "
-        f"{table.benchmark} has none: clbench run --methods hat,packnet makes some.",
+        wants=lambda row: bool(shares(row)),
+        lacking="The figure 'capacity' needs runs that record a share of each layer, and "
+        f"{table.benchmark} has none"
+        f"{suggestion(','.join(laying_open('layers', '%')))}.",
     )
-    names = style.names([cell.name for cell in cells], 2 * TITLE)
+    drawn = [(row, entry) for row in rows for entry in shares(row)]
+    titles = {row.head.lays_open[entry].title for row, entry in drawn}
+    names = style.names(
+        [
+            row.name if len(titles) == 1 else f"{row.name}: {row.head.lays_open[entry].title}"
+            for row, entry in drawn
+        ],
+        2 * TITLE,
+    )
     figure, axes = panels(names, 1.7, extra=0.35)
-    layers = max(len(cell.head.capacity[0]) for cell in cells)
-    for ax, cell in zip(axes, cells, strict=True):
-        mean, std = mean_and_std([np.array(run.capacity) for run in cell.counted])
+    layers = max(len(row.head.layers[entry][0]) for row, entry in drawn)
+    for ax, (row, entry) in zip(axes, drawn, strict=True):
+        mean, std = mean_and_std([np.array(run.layers[entry]) for run in row.counted])
         lines(ax, mean, std, layers)
         ax.set_ylim(-3, 103)
-    label_outer(axes, "after task", "used capacity (%)")
+    label_outer(axes, "after task", "share of the layer (%)")
     key(figure, axes, layers, "layer")
     what = [
-        "Share of each layer (%) that the tasks so far have claimed: units for HAT, weights for "
-        "PackNet. Layers count from the input.",
-        spread(cells, "Lines and bands") if layers <= len(style.COLOURS) else seeds(cells),
+        *(f"{title[:1].upper()}{title[1:]} (%)." for title in sorted(titles)),
+        "Layers count from the input.",
+        spread(rows, "Lines and bands") if layers <= len(style.COLOURS) else seeds(rows),
     ]
-    return Picture(figure, words(table, cells, what, names))
+    return Picture(figure, words(table, rows, what, names if len(titles) == 1 else ()))
+
+
+def shares(row: Row) -> list[str]:
+    """The entries of a row that are a share of each layer, in all its runs alike."""
+    return [
+        entry
+        for entry, values in row.head.layers.items()
+        if row.head.lays_open[entry].unit == "%"
+        and all(len(run.layers.get(entry, [[]])[0]) == len(values[0]) for run in row.counted)
+    ]

@@ -1,7 +1,7 @@
-"""The paper's t-SNE figure: z_S and z_P of ACL, a row per method, without training again.
+"""t-SNE of the latent spaces that methods lay open, a row per method, from checkpoints.
 
-Left, test data of the last task by class; right, of the first tasks by task. With D, S is meant to
-hide the task; P is free to show it.
+Left, test data of the last task by class; right, of the first tasks by task. A panel for each
+space that some method declares.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from clbench.errors import UserError
-from clbench.report.cells import Cell
 from clbench.report.figures import style
-from clbench.report.figures.checkpoints import SAMPLES, Checkpoints, spaces
-from clbench.report.figures.picture import LackingError, Picture, rows, words
+from clbench.report.figures.checkpoints import SAMPLES, Checkpoints, drawn
+from clbench.report.figures.picture import LackingError, Picture, shown_rows, words
+from clbench.report.installed import laying_open, suggestion
+from clbench.report.rows import Row, differences
 from clbench.report.runs import Run
 from clbench.report.table import Table
 
@@ -32,74 +33,84 @@ _COLOURS = (*style.COLOURS, "#882255", "#999933", "#AAAAAA")  # ten tasks, witho
 
 
 def draw(table: Table, source: Checkpoints) -> Picture:
-    """Four panels a method: S and P for the last task, S and P for the first tasks."""
-    cells = rows(
+    """A row of panels per method: every space for the last task, then for the first tasks."""
+    rows = shown_rows(
         table,
         "latent",
         tasks=2,
-        wants=lambda cell: {"params.shared", "params.private"} <= cell.head.learner.keys(),
-        lacking=f"The figure 'latent' needs runs of acl, and {table.benchmark} has none: "
-        "clbench run --methods 'acl,acl[discriminator=false]' makes some.",
+        wants=lambda row: bool(space_names(row)),
+        lacking="The figure 'latent' needs runs of a method that lays latent spaces open, and "
+        f"{table.benchmark} has none{suggestion(','.join(laying_open('spaces')))}.",
     )
-    kept = [cell for cell in cells if any(source.has(run) for run in cell.counted)]
+    kept = [row for row in rows if any(source.has(run) for run in row.counted)]
     if not kept:
         raise LackingError(
             f"The figure 'latent' needs checkpoints, and {source.out / 'checkpoints'} has none of "
-            f"acl on {table.benchmark}: clbench run --rerun all trains them again."
+            f"{', '.join(row.name for row in rows)} on {table.benchmark}: clbench run --rerun all "
+            "trains them again."
         )
     if len(kept) > MOST:
         raise UserError(
             f"{len(kept)} methods are too many for the figure 'latent' (at most {MOST}): choose "
-            "some with --methods, for example --methods 'acl[preset=paper]'."
+            f"some with --methods, for example --methods '{kept[0].head.method}'."
         )
     runs = _same_seed(kept, source)
-    drawn = [spaces(run, source) for run in runs]
-    classes = sorted({int(c) for one in drawn for c in np.unique(one.last.labels)})
-    shown = sorted({int(k) for one in drawn for k in np.unique(one.first.labels)})
+    found = [drawn(run, source) for run in runs]
+    spaces = list(dict.fromkeys(name for row in kept for name in space_names(row)))
+    classes = sorted({int(c) for one in found for c in np.unique(one.last.labels)})
+    shown = sorted({int(k) for one in found for k in np.unique(one.first.labels)})
     tasks, first = runs[0].tasks, shown[-1]
     names = labels(kept)
     sides = [style.wrapped(name, _SIDE) for name in names]
     figure, grid = _grid(
         len(kept),
+        len(spaces),
         left=0.34 if any("\n" in side for side in sides) else 0.22,
         bottom=0.22 if max(len(classes), len(shown)) <= _ONE_LINE else 0.36,
     )
-    for axes, one, side in zip(grid, drawn, sides, strict=True):
+    half = len(spaces)
+    for axes, one, side in zip(grid, found, sides, strict=True):
         axes[0].set_ylabel(side, fontsize=style.SMALL)
-        for two, part, groups in ((axes[:2], one.last, classes), (axes[2:], one.first, shown)):
-            for ax, z in zip(two, (part.shared, part.private), strict=True):
-                _panel(ax, z, part.labels, groups)
-    for ax, letter in zip(grid[0], "SPSP", strict=True):
-        ax.set_title(letter, pad=2)
-    _key(figure, grid[0][:2], f"task {tasks}, by class", "class", classes)
-    _key(figure, grid[0][2:], f"tasks 1 to {first}, by task", "task", shown)
+        for part_axes, part, groups in (
+            (axes[:half], one.last, classes),
+            (axes[half:], one.first, shown),
+        ):
+            for ax, name in zip(part_axes, spaces, strict=True):
+                _panel(ax, part.spaces.get(name), part.labels, groups)
+    for ax, name in zip(grid[0], style.names(spaces, 12) * 2, strict=True):
+        ax.set_title(name, pad=2)
+    _key(figure, grid[0][:half], f"task {tasks}, by class", "class", classes)
+    _key(figure, grid[0][half:], f"tasks 1 to {first}, by task", "task", shown)
     what = [
-        f"t-SNE (perplexity {PERPLEXITY:g}, PCA start, seed 0) of z_S = S(x) and z_P = P(x) of "
-        f"test data after the last task: left, task {tasks} by class; right, tasks 1 to {first} by "
-        "task, each through its own P.",
-        f"At most {SAMPLES:,} samples a panel. Axes have no unit, and places in different panels "
-        "cannot be compared.",
+        f"t-SNE (perplexity {PERPLEXITY:g}, PCA start, seed 0) of the latent spaces "
+        f"{' and '.join(spaces)} of test data after the last task: left, task {tasks} by class; "
+        f"right, tasks 1 to {first} by task, each as the network computes it for that task.",
+        f"At most {SAMPLES:,} samples per panel. Axes have no unit, and positions in different "
+        "panels cannot be compared.",
         "Drawn from "
         + "; ".join(f"{run.method}, seed {run.seed} (run {run.id})" for run in runs)
         + ".",
     ]
-    missing = [cell.name for cell in cells if cell not in kept]
+    missing = [row.name for row in rows if row not in kept]
     if missing:
-        what.append(f"Without a checkpoint, and so not drawn: {', '.join(missing)}.")
+        what.append(f"Not drawn, as there is no checkpoint: {', '.join(missing)}.")
     return Picture(figure, words(table, kept, what, names, runs))
 
 
-def labels(cells: Sequence[Cell]) -> list[str]:
-    """`with D` and `without D` if that is all that tells two rows apart, else their names."""
-    key = "params.discriminator"
-    with_d = [cell.head.learner.get(key) == "true" for cell in cells]
-    others = [
-        {k: v for k, v in cell.head.learner.items() if k != key} | cell.head.setting
-        for cell in cells
-    ]
-    if len(cells) == 2 and with_d[0] != with_d[1] and others[0] == others[1]:
-        return ["with D" if d else "without D" for d in with_d]
-    return style.names([cell.name for cell in cells], 2 * _SIDE)
+def space_names(row: Row) -> list[str]:
+    """The latent spaces that the method of a row lays open."""
+    entries = row.head.lays_open.values()
+    return [name for shown in entries if shown.kind == "spaces" for name in shown.names]
+
+
+def labels(rows: Sequence[Row]) -> list[str]:
+    """`key=value` if one parameter is all that tells two rows apart, else their names."""
+    if len(rows) == 2 and rows[0].head.setting == rows[1].head.setting:
+        learners = [row.head.learner for row in rows]
+        apart = [differences(own, learners) for own in learners]
+        if len(apart[0]) == 1:
+            return [text for words in apart for text in words.values()]
+    return style.names([row.name for row in rows], 2 * _SIDE)
 
 
 def embed(z: NDArray[np.float32]) -> NDArray[np.float64] | None:
@@ -114,21 +125,23 @@ def embed(z: NDArray[np.float32]) -> NDArray[np.float64] | None:
     return found
 
 
-def _same_seed(cells: Sequence[Cell], source: Checkpoints) -> list[Run]:
+def _same_seed(rows: Sequence[Row], source: Checkpoints) -> list[Run]:
     """A run of each row with a checkpoint: of the lowest seed that all have, else of its own."""
-    choices = [{run.seed: run for run in c.counted if source.has(run)} for c in cells]
+    choices = [{run.seed: run for run in row.counted if source.has(run)} for row in rows]
     common = set.intersection(*(set(choice) for choice in choices))
     return [choice[min(common or choice)] for choice in choices]
 
 
-def _grid(rows: int, left: float, bottom: float) -> tuple[Any, list[list[Any]]]:
-    """Square panels, four in a row, with room (in inches) for row names and for keys."""
+def _grid(rows: int, spaces: int, left: float, bottom: float) -> tuple[Any, list[list[Any]]]:
+    """Square panels, two halves of `spaces` in a row, with room (in inches) for names and keys."""
     gap, middle, top = 0.06, 0.22, 0.3  # inches
-    side = (style.TEXT - left - 2 * gap - middle - 0.02) / 4
+    across = 2 * spaces
+    side = (style.TEXT - left - (across - 2) * gap - middle - 0.02) / across
+    side = min(side, 2.2)
     height = top + rows * (side + gap) + bottom
     figure = style.new_figure(style.TEXT, height)
     figure.set_layout_engine("none")
-    columns = [left + i * (side + gap) + (i > 1) * (middle - gap) for i in range(4)]
+    columns = [left + i * (side + gap) + (i >= spaces) * (middle - gap) for i in range(across)]
     grid = []
     for row in range(rows):
         y = height - top - row * (side + gap) - side
@@ -139,7 +152,7 @@ def _grid(rows: int, left: float, bottom: float) -> tuple[Any, list[list[Any]]]:
 
 def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequence[int]) -> None:
     """What one half of the figure shows, above it, and what its colours mean, below."""
-    centre = (axes[0].get_position().x0 + axes[1].get_position().x1) / 2
+    centre = (axes[0].get_position().x0 + axes[-1].get_position().x1) / 2
     figure.text(centre, 0.995, title, ha="center", va="top", fontsize=style.SMALL + 1)
     looks = [_look(i) for i in range(len(groups))]
     one_line = len(groups) <= _ONE_LINE
@@ -156,16 +169,17 @@ def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequen
 
 
 def _panel(
-    ax: Any, z: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[int]
+    ax: Any, z: NDArray[np.float32] | None, labels: NDArray[np.int64], groups: Sequence[int]
 ) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color(style.GREY)
-    flat = embed(z) if len(z) >= _FEW else None
+    flat = embed(z) if z is not None and len(z) >= _FEW else None
     if flat is None:
-        few = "too few samples" if len(z) < _FEW else "constant"
-        word = few if z.shape[1] else "not there"
+        there = z is not None and z.shape[1]
+        few = "too few samples" if len(labels) < _FEW else "constant"
+        word = few if there else "not there"
         ax.text(0.5, 0.5, word, transform=ax.transAxes, ha="center", va="center")
         return
     for i, group in enumerate(groups):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clbench.report.figures import style
 from clbench.report.figures.panels import TITLE, label_outer, panels
-from clbench.report.figures.picture import Picture, rows, seeds, words
+from clbench.report.figures.picture import Picture, seeds, shown_rows, words
 from clbench.report.table import Table
 
 _DECIMAL, _NUMBERS = 6, 12
@@ -19,11 +19,11 @@ _DECIMAL, _NUMBERS = 6, 12
 
 def draw(table: Table) -> Picture:
     """R[k,i], averaged over seeds; what was not measured stays empty."""
-    cells = rows(table, "matrix", tasks=2)
-    names = style.names([cell.name for cell in cells], 2 * TITLE)
+    rows = shown_rows(table, "matrix", tasks=2)
+    names = style.names([row.name for row in rows], 2 * TITLE)
     width = 2.3 if len(names) > 1 else 2.6  # room for the bar and both labels
     figure, axes = panels(names, 2.15, share=False, width=width)
-    matrices = [cell.matrix()[0] for cell in cells]
+    matrices = [row.matrix()[0] for row in rows]
     low = min(float(np.nanmin(matrix)) for matrix in matrices)
     low = min(10 * np.floor(low / 10), 90.0)
     for ax, matrix in zip(axes, matrices, strict=True):
@@ -37,9 +37,9 @@ def draw(table: Table) -> Picture:
         "The diagonal, framed, is each task when it was just learned; right of it is what was "
         "measured before the task was learned, below it what is left later.",
         "Empty: not measured.",
-        seeds(cells),
+        seeds(rows),
     ]
-    return Picture(figure, words(table, cells, what, names))
+    return Picture(figure, words(table, rows, what, names))
 
 
 def _heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
@@ -70,6 +70,6 @@ def _heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
 
 
 def _ink(level: float) -> str:
-    """Black on light cells and white on dark ones."""
+    """Black on light rows and white on dark ones."""
     red, green, blue, _ = colormaps[style.HEAT](level)
     return "0.0" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "1.0"

@@ -8,9 +8,10 @@ from typing import Any
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from clbench.report.cells import Cell, Value
 from clbench.report.figures import style
-from clbench.report.figures.picture import Picture, rows, words
+from clbench.report.figures.picture import Picture, shown_rows, words
+from clbench.report.rows import Row, Value
+from clbench.report.runs import Key
 from clbench.report.table import Table
 from clbench.report.words import spread
 
@@ -26,21 +27,21 @@ _FRONT: dict[str, Any] = {
 
 def draw(table: Table) -> Picture:
     """Memory is architecture + replay, in MB of 10^6 bytes, as in the tables."""
-    cells = rows(
+    rows = shown_rows(
         table,
         "memory",
-        wants=lambda cell: megabytes(cell) is not None,
+        wants=lambda row: megabytes(row) is not None,
         lacking=f"The figure 'memory' needs runs that record their memory, and {table.benchmark} "
         "has none: train them again with clbench run --rerun all.",
     )
-    names = style.names([cell.name for cell in cells])
-    figure = style.new_figure(style.TEXT, max(2.6, 0.155 * len(cells) + 0.5))
+    names = style.names([row.name for row in rows])
+    figure = style.new_figure(style.TEXT, max(2.6, 0.155 * len(rows) + 0.5))
     ax = figure.subplots()
-    handles = [_point(ax, cell, i) for i, cell in enumerate(cells)]
-    sizes = [value.mean for cell in cells if (value := megabytes(cell)) is not None]
+    handles = [_point(ax, row, i) for i, row in enumerate(rows)]
+    sizes = [value.mean for row in rows if (value := megabytes(row)) is not None]
     if max(sizes) > _LOG * min(sizes) > 0:
         _log(ax)
-    fronts = pareto_fronts(cells)
+    fronts = pareto_fronts(rows)
     edge = ax.get_xlim()[1]  # also settles the limits, which the front must not move
     ax.autoscale(False)
     for front in fronts:
@@ -56,32 +57,32 @@ def draw(table: Table) -> Picture:
     figure.legend(handles, entries, loc="outside right upper")
     what = [
         "ACC: mean over all tasks of the test accuracy (%) after the last task. Memory: "
-        "architecture and replayed samples, 4 bytes a number, MB = 10^6 bytes; other state that a "
-        "method keeps while training is not counted.",
+        "architecture and replayed samples, 4 bytes per number, MB = 10^6 bytes. Other state that "
+        "a method keeps while training is not counted.",
         "Pareto front: no other method has as much ACC with less memory, or more ACC with as "
         "little; references (hollow) are left out of it.",
-        spread(cells, "Points and bars"),
+        spread(rows, "Points and bars"),
     ]
     if len(fronts) > 1:
         what.append("Runs under different protocols or data have fronts of their own.")
-    return Picture(figure, words(table, cells, what, names))
+    return Picture(figure, words(table, rows, what, names))
 
 
-def megabytes(cell: Cell) -> Value | None:
+def megabytes(row: Row) -> Value | None:
     """Architecture + replay of a row; None unless every seed knows both."""
-    sums = [run.values["arch"] + run.values["replay"] for run in cell.counted]
+    sums = [run.values["arch"] + run.values["replay"] for run in row.counted]
     if any(math.isnan(value) for value in sums):
         return None
     return Value(statistics.fmean(sums), statistics.stdev(sums) if len(sums) > 1 else None)
 
 
-def pareto_fronts(cells: Sequence[Cell]) -> list[list[tuple[float, float]]]:
+def pareto_fronts(rows: Sequence[Row]) -> list[list[tuple[float, float]]]:
     """For each condition, the (MB, ACC) of competitors that none beats, by growing memory."""
-    points: dict[str, list[tuple[float, float]]] = {}
-    for cell in cells:
-        memory, accuracy = megabytes(cell), cell.value("acc")
-        if memory is not None and accuracy is not None and not cell.reference:
-            points.setdefault(cell.head.condition, []).append((memory.mean, accuracy.mean))
+    points: dict[Key, list[tuple[float, float]]] = {}
+    for row in rows:
+        memory, accuracy = megabytes(row), row.value("acc")
+        if memory is not None and accuracy is not None and not row.reference:
+            points.setdefault(row.head.condition, []).append((memory.mean, accuracy.mean))
     fronts = []
     for condition in sorted(points):
         front: list[tuple[float, float]] = []
@@ -92,12 +93,12 @@ def pareto_fronts(cells: Sequence[Cell]) -> list[list[tuple[float, float]]]:
     return fronts
 
 
-def _point(ax: Any, cell: Cell, i: int) -> Any:
-    memory, accuracy = megabytes(cell), cell.value("acc")
+def _point(ax: Any, row: Row, i: int) -> Any:
+    memory, accuracy = megabytes(row), row.value("acc")
     assert memory is not None
     assert accuracy is not None
     look: dict[str, Any] = style.look(i) | {"markersize": 5.5, "linestyle": ""}
-    if cell.reference:
+    if row.reference:
         look["markerfacecolor"] = "1.0"
     ax.errorbar(
         memory.mean,

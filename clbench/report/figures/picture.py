@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.report.cells import Cell, usual
+from clbench.report.rows import Row, usual
 from clbench.report.runs import Run
 from clbench.report.table import Table
 from clbench.report.words import caption, listed, warnings
@@ -44,43 +44,33 @@ class LackingError(UserError):
     """The records of one benchmark do not hold what the figure needs; others may."""
 
 
-def rows(
+def shown_rows(
     table: Table,
     kind: str,
     *,
     tasks: int = 1,
-    wants: Callable[[Cell], bool] = lambda cell: True,
+    wants: Callable[[Row], bool] = lambda row: True,
     lacking: str = "",
-) -> list[Cell]:
+) -> list[Row]:
     """The rows of the table that the figure can show, all with finished runs.
 
     `tasks` is the fewest that it makes sense for, `wants` chooses among rows, and `lacking` is the
-    sentence for a table with none that is wanted. Runs whose accuracies are no numbers are not
-    counted in any row; the caption names them, or the error if nothing is left.
+    sentence for a table with none that is wanted.
     """
-    faulty = [run for cell in table.cells for run in cell.others if run.fault]
-    left_out = "".join(
-        f" Run {run.id} ({run.method}, seed {run.seed}) is left out: {run.fault}." for run in faulty
-    )
-    done = [cell for cell in table.cells if cell.counted]
-    if not done and faulty:
-        raise LackingError(
-            f"The figure {kind!r} needs accuracies that are numbers, and no finished run on "
-            f"{table.benchmark} has them: clbench run --rerun all trains again.{left_out}"
-        )
+    done = [row for row in table.rows if row.counted]
     if not done:
         raise LackingError(
             f"The figure {kind!r} needs finished runs, and {table.benchmark} has none yet: "
             "clbench status says how far they are."
         )
-    if (most := max(cell.head.tasks for cell in done)) < tasks:
+    if (most := max(row.head.tasks for row in done)) < tasks:
         raise LackingError(
             f"The figure {kind!r} needs at least {tasks} tasks, and {table.benchmark} has {most}: "
             "choose other benchmarks with --benchmarks."
         )
-    shown = [cell for cell in done if cell.head.tasks >= tasks and wants(cell)]
+    shown = [row for row in done if row.head.tasks >= tasks and wants(row)]
     if not shown:
-        raise LackingError(lacking + left_out)
+        raise LackingError(lacking)
     if len(shown) > MOST:
         raise UserError(
             f"{len(shown)} methods on {table.benchmark} are too many for one figure (at most "
@@ -91,7 +81,7 @@ def rows(
 
 def words(
     table: Table,
-    cells: Sequence[Cell],
+    rows: Sequence[Row],
     what: list[str],
     drawn: Sequence[str] = (),
     runs: Sequence[Run] = (),
@@ -99,26 +89,26 @@ def words(
     """The caption: what is shown, the table's usual setting, what is not in it, and the runs.
 
     `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
-    those behind it if not all of the cells'.
+    those behind it if not all of the rows'.
     """
-    shown = list(cells)
+    shown = list(rows)
     title = table.title if table.title == table.benchmark else f"{table.title} ({table.benchmark})"
     # names say how a row differs from the table's usual setting, which need not be drawn
-    facts = caption(shown, usual(table.cells), row="A method", zero=False)
+    facts = caption(shown, usual(table.rows), what="A method", zero=False)
     paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
-    for cell, name in zip(cells, drawn, strict=False):
-        if name != cell.name:
-            paragraphs.append(f"{name} is {cell.name}.")
-    notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda cell: cell.name)
-    paragraphs += [f"! {note}" for note in notes]
-    behind = runs or [run for cell in cells for run in cell.counted]
+    for row, name in zip(rows, drawn, strict=False):
+        if name != row.name:
+            paragraphs.append(f"{name} is {row.name}.")
+    notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda row: row.name)
+    paragraphs += [f"Warning: {note}" for note in notes]
+    behind = runs or [run for row in rows for run in row.counted]
     paragraphs.append(f"Runs: {', '.join(run.id for run in behind)}.")
     return paragraphs
 
 
-def seeds(cells: Sequence[Cell]) -> str:
+def seeds(rows: Sequence[Row]) -> str:
     """`Means over 3 seeds (0-2).`"""
-    sets = {tuple(cell.seeds) for cell in cells}
+    sets = {tuple(row.seeds) for row in rows}
     if len(sets) > 1:
         counts = sorted({len(one) for one in sets})
         span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -129,5 +119,5 @@ def seeds(cells: Sequence[Cell]) -> str:
     )
 
 
-def _unfinished(table: Table) -> list[Cell]:
-    return [cell for cell in table.cells if not cell.counted]
+def _unfinished(table: Table) -> list[Row]:
+    return [row for row in table.rows if not row.counted]

@@ -1,4 +1,4 @@
-"""Tables and their runs as one HTML file that works from disk and asks no host for anything.
+"""Tables and their runs as one HTML file that works from disk and loads nothing from elsewhere.
 
 `data.py` says what the page shows; `page.html`, `page.css` and the scripts beside it draw that in a
 browser; `serve.py` offers it on loopback while runs go on. A name out of a record travels inside
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from clbench.record import Record
 from clbench.report.page.data import content
 from clbench.report.table import Table
 
@@ -22,7 +23,7 @@ SCRIPTS = ("dom.js", "heat.js", "curves.js", "details.js", "table.js", "page.js"
 _HERE = Path(__file__).parent
 
 
-def render(tables: list[Table], records: Iterable[dict[str, Any]]) -> str:
+def render(tables: list[Table], records: Iterable[Record]) -> str:
     """The whole file; the same records give the same bytes."""
     return document(embed(content(tables, records)))
 
@@ -46,7 +47,7 @@ def document(data: str, served: bool = False) -> str:
         "script": script,
         "data": data,
     }
-    # in one pass: what is put in is never looked at again
+    # in one pass: inserted text is never scanned again
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
 
 

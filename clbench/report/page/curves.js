@@ -47,7 +47,7 @@ function lineChart({
   const [y0, y1] = [yTicks[0], yTicks[yTicks.length - 1]];
   const x = (value) => box.left + 6 + ((value - x0) / (x1 - x0 || 1)) * (box.right - box.left - 12);
   const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
-  const digits = yTicks[1] - yTicks[0] >= 1 ? 0 : yTicks[1] - yTicks[0] >= 0.1 ? 1 : 2;
+  const digits = Math.max(0, Math.ceil(-Math.log10(yTicks[1] - yTicks[0]) - 1e-9));
 
   const grid = svg("g", { class: "axes" });
   for (const value of yTicks) {
@@ -107,7 +107,7 @@ function lineChart({
     dot.setAttribute("cy", y(py));
     dot.setAttribute("visibility", "visible");
     lines.forEach((line, i) => line.classList.toggle("dim", i !== s));
-    readout.textContent = `${series[s].name}, ${text}: ${show(py)}`;
+    readout.textContent = `${series[s].name}, ${text}: ${show(py, Math.max(2, digits + 1))}`;
   }
 
   function leave() {

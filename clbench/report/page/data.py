@@ -1,8 +1,4 @@
-"""What the page shows, as one JSON value: the tables of the other formats, and every run in them.
-
-`Run` has been checked key by key; the rest of a record has not, so whatever is read here from the
-raw JSON may be missing or of another type, and is then left out.
-"""
+"""The content of the page as one JSON value: the tables of the other formats, and every run."""
 
 import json
 import math
@@ -11,38 +7,35 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from clbench import __version__
+from clbench.record import Epoch, Record
 from clbench.report import latex, plain
-from clbench.report.cells import Cell
 from clbench.report.columns import COLUMNS, MATRIX, PAPER
-from clbench.report.diagnosis import IDLE, idle_words, shared_cost
 from clbench.report.escape import clean, slug
 from clbench.report.paper import beside, remarks
+from clbench.report.rows import Row
 from clbench.report.runs import Run
 from clbench.report.table import Table, best
-from clbench.report.words import spread
+from clbench.report.words import shown_warnings, spread
 
 EPOCHS = 60_000
 """How many epochs of training curves one page holds before they are thinned out."""
-_DEEP = 20  # levels of nesting that are shown
 
 
-def content(
-    tables: list[Table], records: Iterable[dict[str, Any]], version: str = ""
-) -> dict[str, Any]:
+def content(tables: list[Table], records: Iterable[Record], version: str = "") -> dict[str, Any]:
     """All that the page draws; `version` tells one state of the records from another."""
-    runs = [run for t in tables for cell in t.cells for run in [*cell.counted, *cell.others]]
+    runs = [run for t in tables for row in t.rows for run in [*row.counted, *row.others]]
     shown = {run.id: run for run in runs}
     epochs = sum(run.epochs for run in shown.values())
     every = max(1, math.ceil(epochs / EPOCHS))
+    pool = _Pool()
     entries = {
         name: _run(shown[name], record, every)
         for record in records
-        if (name := clean(str(record.get("id")))) in shown
+        if (name := clean(record.id)) in shown
     }
-    for name in shown.keys() - entries.keys():  # a file that is gone since
-        entries[name] = _run(shown[name], {}, every)
-    pool = _Pool()
     notes = []
     if every > 1:
         notes.append(
@@ -87,25 +80,31 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
         key: [w for w in replace(table, columns=[column]).warnings() if w not in always]
         for key, column in COLUMNS.items()
     }
-    bold = set(best(table.cells, list(COLUMNS.values())))
+    bold = set(best(table.rows, list(COLUMNS.values())))
     rows = []
-    for number, cell in enumerate(table.cells):
-        values = cell.values()
-        runs = sorted([*cell.counted, *cell.others], key=lambda run: (run.seed, run.id))
+    for number, row in enumerate(table.rows):
+        values = row.values()
+        runs = sorted([*row.counted, *row.others], key=lambda run: (run.seed, run.id))
+        found = [_pooled(entries[run.id], pool) for run in runs if run.id in entries]
+        if not found:
+            continue  # its files are gone since the table was made
         rows.append(
             {
-                "name": cell.name,
-                "title": cell.head.method_title,
-                "family": cell.head.family,
+                "name": row.name,
+                "title": row.head.method_title,
+                "family": row.head.family,
                 "rule": table.new_block(number),
-                "seeds": len(cell.counted),
+                "seeds": len(row.counted),
                 "values": {
-                    key: [table.show(cell, column, " ± {}"), _round(value and value.mean, 6)]
-                    for (key, value), column in zip(values.items(), COLUMNS.values(), strict=True)
+                    column.key: [
+                        table.show(row, column, " ± {}"),
+                        _round(value.mean if value else None, 6),
+                    ]
+                    for value, column in zip(values.values(), COLUMNS.values(), strict=True)
                 },
                 "best": [key for key in COLUMNS if (number, key) in bold],
-                "published": _published(table, cell),
-                "runs": [_pooled(entries[run.id], pool) for run in runs],
+                "published": _published(table, row),
+                "runs": found,
             }
         )
     return {
@@ -113,8 +112,8 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
         "title": table.title,
         "file": f"table-{slug(table.benchmark)}",
         "unit": table.unit[1],
-        "caption": [spread(table.cells, "a ± b"), *table.facts],
-        "remarks": [remarks(table.cells, intransigence) for intransigence in (False, True)],
+        "caption": [spread(table.rows, "a ± b"), *table.facts],
+        "remarks": [remarks(table.rows, intransigence) for intransigence in (False, True)],
         "matrix": MATRIX[0],
         "bold": "Bold: best of a column, references aside." if bold else "",
         "warnings": always,
@@ -125,29 +124,28 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
     }
 
 
-def _published(table: Table, cell: Cell) -> dict[str, Any] | None:
-    """What the paper has in this row, to sort by and as the other formats print it."""
-    found = beside(cell)
+def _published(table: Table, row: Row) -> dict[str, Any] | None:
+    """The paper's numbers for this row, to sort by and as the other formats print them."""
+    found = beside(row)
     if found is None:
         return None
-    return found | {"shown": {c.key: table.show(cell, c, " ± {}") for c in PAPER}}
+    return found | {"shown": {c.key: table.show(row, c, " ± {}") for c in PAPER}}
 
 
 def _pooled(entry: dict[str, Any], pool: _Pool) -> dict[str, Any]:
     return entry | {"facts": {name: pool.put(text) for name, text in entry["facts"].items()}}
 
 
-def _run(run: Run, record: dict[str, Any], every: int) -> dict[str, Any]:
-    """One entry under a row: what was measured, and what it was made with and by."""
-    spec, failure = _dict(record.get("spec")), _dict(record.get("failure"))
-    seconds = _dict(record.get("seconds"))
+def _run(run: Run, record: Record, every: int) -> dict[str, Any]:
+    """One entry under a row: its measurements, and what it was made with and by."""
+    spec, memory = record.spec, record.memory
     facts = {
-        "Method": spec.get("method"),
-        "Benchmark": spec.get("benchmark"),
-        "Protocol": spec.get("protocol"),
-        "Machine": {"threads": spec.get("threads"), "device": spec.get("device")},
-        "Data": record.get("data"),
-        "Provenance": record.get("provenance"),
+        "Method": spec.method,
+        "Benchmark": spec.benchmark,
+        "Protocol": spec.protocol,
+        "Machine": {"threads": spec.threads, "device": spec.device},
+        "Data": record.data,
+        "Provenance": record.provenance,
     }
     return {
         "id": run.id,
@@ -156,87 +154,68 @@ def _run(run: Run, record: dict[str, Any], every: int) -> dict[str, Any]:
         "fault": run.fault,
         "tasks": run.tasks,
         "done": run.done,
-        "values": {key: _round(run.values.get(key), 6) for key in COLUMNS if key in run.values},
-        "R": [_numbers(row, 3) for row in _list(run.R)],
-        "curve": _curve(_list(record.get("curve")), every),
-        "train": _numbers(seconds.get("train"), 3),
-        "eval": _numbers(seconds.get("eval"), 3),
-        "memory": _plain(_dict(record.get("memory"))),
-        "peak": _round(record.get("peak_memory"), 0),
-        "started": _plain(record.get("started")),
-        "finished": _plain(record.get("finished")),
+        "values": {key: _round(value, 6) for key, value in run.values.items()},
+        "R": [_accuracies(row) for row in record.R],
+        "curve": _curve(record.curve, every),
+        "train": [round(value, 3) for value in record.seconds.train],
+        "eval": [round(value, 3) for value in record.seconds.eval],
+        "memory": msgspec.to_builtins(memory),
+        "peak": record.peak_memory,
+        "started": record.started,
+        "finished": record.finished,
         # the same text in many runs is one object
         "facts": {
-            name: sys.intern(json.dumps(_plain(value))) for name, value in facts.items() if value
+            name: sys.intern(msgspec.json.encode(value).decode()) for name, value in facts.items()
         },
-        "failure": _plain(failure.get("traceback") or failure.get("error")),
-    } | _diagnosis(record)
+        "failure": record.failure.traceback or record.failure.error if record.failure else "",
+        "shown": _shown(run, record),
+        "warnings": shown_warnings(run.lays_open, [run.numbers]),
+    }
 
 
-def _diagnosis(record: dict[str, Any]) -> dict[str, Any]:
-    """What the method laid open after each task; for ACL, what each branch carries at the end."""
-    entries = [entry for entry in _list(record.get("diagnostics")) if isinstance(entry, dict)]
-    if not entries:
-        return {}
-    scalars = [{k: _plain(v, 6) for k, v in e.items() if not isinstance(v, dict)} for e in entries]
-    found: dict[str, Any] = {"diagnostics": scalars} if any(scalars) else {}
-    if without := _dict(entries[-1].get("without")):
-        found["without"] = _plain(without, 6)
-        try:
-            cost = shared_cost(record)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            cost = math.nan
-        if cost < IDLE:
-            found["idle"] = idle_words(cost)
+def _shown(run: Run, record: Record) -> list[dict[str, Any]]:
+    """What the method lays open: a value per task, or for `without` only the last."""
+    found = []
+    for key, shown in run.lays_open.items():
+        values = [entry.get(key) for entry in record.diagnostics]
+        if shown.kind == "without":
+            values = values[-1:]
+        if shown.kind != "spaces" and any(value is not None for value in values):
+            found.append(
+                {"title": shown.title, "kind": shown.kind, "unit": shown.unit, "values": values}
+            )
     return found
 
 
-def _curve(entries: list[Any], every: int) -> dict[str, list[Any]] | None:
-    """Validation accuracy and training loss per epoch, of every `every`th epoch."""
-    kept: dict[str, list[Any]] = {"at": [], "task": [], "epoch": [], "accuracy": [], "loss": []}
-    tasks = [_dict(entry).get("task") for entry in entries]
-    for at, entry in enumerate(entries):
-        last = at == len(entries) - 1 or tasks[at + 1] != tasks[at]
-        if not isinstance(entry, dict) or (at % every and not last):
-            continue
-        kept["at"].append(at + 1)
-        kept["task"].append(_round(tasks[at], 0))
-        kept["epoch"].append(_round(entry.get("epoch"), 0))
-        kept["accuracy"].append(_round(entry.get("valid_accuracy"), 3))
-        kept["loss"].append(_round(entry.get("loss"), 4))
-    return kept if kept["at"] else None
+def _curve(epochs: list[Epoch], every: int) -> dict[str, list[Any]] | None:
+    """Validation accuracy and training loss of every `every`th epoch, and of each task's last."""
+    last = len(epochs) - 1
+    kept = [
+        (at, epoch)
+        for at, epoch in enumerate(epochs)
+        if not at % every or at == last or epochs[at + 1].task != epoch.task
+    ]
+    return (
+        {
+            "at": [at + 1 for at, _ in kept],
+            "task": [epoch.task for _, epoch in kept],
+            "epoch": [epoch.epoch for _, epoch in kept],
+            "accuracy": [_round(epoch.valid_accuracy, 3) for _, epoch in kept],
+            "loss": [_round(epoch.loss, 4) for _, epoch in kept],
+        }
+        if kept
+        else None
+    )
 
 
-def _numbers(values: Any, digits: int) -> list[float | None]:
-    """A list of numbers with None for what is not one, without the Nones at its end."""
-    numbers = [_round(value, digits) for value in _list(values)]
+def _accuracies(row: list[float | None]) -> list[float | None]:
+    """A row of R without the empty places at its end."""
+    numbers = [_round(value, 3) for value in row]
     while numbers and numbers[-1] is None:
         numbers.pop()
     return numbers
 
 
-def _round(value: Any, digits: int) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        return None  # also NaN, and an integer that no float holds
-    return round(value, digits) + 0 if digits else int(value)  # + 0: no minus zero
-
-
-def _plain(value: Any, significant: int = 17, depth: int = 0) -> Any:
-    """A JSON value that every browser reads: no NaN, no infinity, no bottomless nesting."""
-    if depth > _DEEP:
-        return "..."
-    if isinstance(value, dict):
-        return {str(k): _plain(v, significant, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_plain(v, significant, depth + 1) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.{significant}g}") if math.isfinite(value) else str(value)
-    return value
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _round(value: float | None, digits: int) -> float | None:
+    """A number without a minus zero; None for NaN or infinity, which JSON does not have."""
+    return None if value is None or not math.isfinite(value) else round(value, digits) + 0.0

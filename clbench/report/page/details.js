@@ -50,7 +50,7 @@ function runSummary(benchmark, run) {
   ];
 }
 
-/** The paper's numbers and where it has them from, and how far from them a row is in any case. */
+/** The paper's numbers and their source, and the difference even where they do not compare. */
 function publishedWords({ shown, source, note, verdict, difference, deviations }) {
   const numbers = DATA.paper
     .filter(({ key }) => key !== "paper-word" && shown[key] !== show(null))
@@ -82,6 +82,7 @@ function runDetails(benchmark, run) {
       trainingCurve(run, "accuracy", "Validation accuracy (%) per epoch"),
       trainingCurve(run, "loss", "Training loss per epoch"),
     );
+  charts.append(...run.shown.filter(({ kind }) => kind === "layers").map(layerChart));
   const tables = [timeTable(run), ...diagnoses(run)].filter(Boolean);
   const facts = el(
     "div",
@@ -96,7 +97,7 @@ function runDetails(benchmark, run) {
     run.failure
       ? el("div", {}, el("h3", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure)))
       : null,
-    run.idle ? el("p", { class: "warning" }, run.idle[0].toUpperCase() + run.idle.slice(1)) : null,
+    ...run.warnings.map((text) => el("p", { class: "warning" }, `Warning: ${text}`)),
     charts,
     el("div", { class: "tables" }, ...tables),
     facts,
@@ -218,40 +219,58 @@ function timeTable(run) {
   ]);
 }
 
-/** What the method laid open; for ACL, what each branch of the network carries. */
+/** What the method lays open about itself, by the titles, kinds and units that it declares. */
 function diagnoses(run) {
-  const found = [];
-  if (run.without) {
-    const tasks = Object.entries(run.without).filter(([, row]) => row && typeof row === "object");
-    const names = [...new Set(tasks.flatMap(([, row]) => Object.keys(row)))];
-    found.push(
-      smallTable(
-        "Test accuracy (%) after the last task, with a branch taken away",
-        ["task", ...tasks.map(([task]) => task)],
-        names.map((name) => [
-          name.replaceAll("_", " "),
-          ...tasks.map(([, row]) => show(row[name])),
-        ]),
-      ),
-    );
-  }
-  if (run.diagnostics) {
-    const names = [...new Set(run.diagnostics.flatMap(Object.keys))];
-    const text = (value) =>
-      typeof value === "number" ? String(Number(value.toPrecision(3))) : words(value);
+  const found = run.shown.filter(({ kind }) => kind === "without").map(withoutTable);
+  const numbers = run.shown.filter(({ kind }) => kind === "number");
+  if (numbers.length)
     found.push(
       smallTable(
         "Diagnostics after each task",
-        ["after task", ...run.diagnostics.map((_, i) => `${i + 1}`)],
-        names.map((name) => [
-          name.replaceAll("_", " "),
-          ...run.diagnostics.map((one) => (name in one ? text(one[name]) : "")),
-        ]),
+        ["after task", ...numbers[0].values.map((_, i) => `${i + 1}`)],
+        numbers.map((one) => [titled(one), ...one.values.map(short)]),
       ),
     );
-  }
   return found;
 }
+
+/** Test accuracy after the last task, with each part of the network taken away. */
+function withoutTable(one) {
+  const [rows] = one.values;
+  const parts = [...new Set(Object.values(rows).flatMap(Object.keys))];
+  return smallTable(
+    `${titled(one)}, after the last task`,
+    ["task", ...Object.keys(rows)],
+    parts.map((part) => [
+      part.replaceAll("_", " "),
+      ...Object.values(rows).map((row) => show(row[part])),
+    ]),
+  );
+}
+
+/** One line per layer over the tasks. */
+function layerChart(one) {
+  const layers = Math.max(...one.values.map((value) => value?.length ?? 0));
+  const series = Array.from({ length: layers }, (_, i) => ({
+    name: `Layer ${i + 1}`,
+    points: one.values.flatMap((value, k) =>
+      isNumber(value?.[i]) ? [[k + 1, value[i], `after task ${k + 1}`]] : [],
+    ),
+    ...lineStyle(i),
+  }));
+  return lineChart({
+    title: titled(one),
+    series,
+    least: one.unit === "%" ? 5 : 0,
+    xName: "after task",
+    xTicks: wholeTicks(one.values.length),
+    named: true,
+  });
+}
+
+const titled = ({ title, unit }) =>
+  title.slice(0, 1).toUpperCase() + title.slice(1) + (unit ? ` (${unit})` : "");
+const short = (value) => (isNumber(value) ? String(Number(value.toPrecision(3))) : "");
 
 function measures(run) {
   const facts = [

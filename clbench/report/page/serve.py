@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from clbench.errors import UserError
+from clbench.record import Record
 from clbench.report.page import document, embed
 from clbench.report.page.data import content
 from clbench.report.table import Table
@@ -19,7 +20,7 @@ from clbench.report.table import Table
 ADDRESS = "127.0.0.1"
 PORT = 8765
 _LOOPBACK = ("127.0.0.1", "localhost")
-Build = Callable[[], tuple[list[Table], Iterable[dict[str, Any]]]]
+Build = Callable[[], tuple[list[Table], Iterable[Record]]]
 """Reads the records as they are now."""
 
 
@@ -34,7 +35,7 @@ class Live:
         self._data = ""
 
     def version(self) -> str:
-        """A word for the state of the folder: names, sizes and times of its files."""
+        """A hash of the state of the folder: names, sizes and times of its files."""
         state = []
         try:
             with os.scandir(self._folder) as entries:
@@ -72,7 +73,7 @@ class Server(socketserver.ThreadingTCPServer):
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle of an answer is no news; all else is."""
+        """Ignores a browser that goes away in the middle of an answer, and reports all else."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -84,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = self.headers.get("Host", "")
         if host.rpartition(":")[0] not in _LOOPBACK and host not in _LOOPBACK:
-            # some other site's name that leads here: its scripts must not read the records
+            # a foreign name that resolves to this machine: its scripts must not read the records
             self._answer(403, "text/plain", f"This server answers to {self.server.url} only.\n")
             return
         address = urlsplit(self.path)
@@ -120,11 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def bind(port: int, live: Live) -> Server:
-    """A server that holds its port; a UserError if it cannot have it."""
+    """A server that holds its port; a UserError if the port is not available."""
     try:
         return Server(port, live)
     except OSError as error:
         raise UserError(
-            f"Port {port} on {ADDRESS} cannot be had: {error.strerror or error}. "
+            f"Port {port} on {ADDRESS} is not available: {error.strerror or error}. "
             "Name another with --port N, or --port 0 for any that is free."
         ) from None
