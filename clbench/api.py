@@ -7,7 +7,7 @@ result.table(columns=["acc", "bwt"])   # the tables that `clbench run` prints
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,6 @@ def run(
     Raises UserError for a mistake of the caller, with all problems in one message. A method that
     fails does not raise: `Result.failed` has it.
     """
-    from clbench.cli.options import default_workers
     from clbench.data import data_root as default_root
 
     for name, value, allowed in (("executor", executor, EXECUTORS), ("rerun", rerun, RERUN)):
@@ -69,19 +68,18 @@ def run(
             raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
     cells = make_grid(methods, benchmarks, _seeds(seeds), overrides, threads, device)
     place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
-    limits = Resources(**{"workers": default_workers()} | resources)
-    plan = make_plan(Campaign(cells, place, executor, limits, rerun))
+    plan = make_plan(Campaign(cells, place, executor, Resources(**resources), rerun))
     outcome = _watched(plan) if progress and plan.chosen else carry_out(plan)
     bad = outcome.without_result
     if len(bad) == len(cells) and all(each.status == "refused" for each in bad):
-        raise UserError("\n".join(dict.fromkeys(each.reason for each in bad)))
+        raise UserError("\n".join(dict.fromkeys(each.error for each in bad)))
     return Result(outcome)
 
 
 def _watched(plan: Plan) -> Outcome:
     from rich.console import Console
 
-    from clbench.cli.progress import Progress
+    from clbench.progress import Progress
 
     with Progress(plan.chosen, Console(stderr=True)) as progress:
         return carry_out(plan, progress.listen)
@@ -97,20 +95,6 @@ def _seeds(seeds: int | Iterable[int]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A run that has no result."""
-
-    id: str
-    benchmark: str
-    method: str
-    seed: int
-    status: str
-    """`failed` (the method), `refused` (it cannot run on the stream) or `died` (its process)."""
-    error: str
-    traceback: str = ""
-
-
 class Result:
     """The runs of one call of `clbench.run`."""
 
@@ -123,10 +107,9 @@ class Result:
         return self.outcome.records
 
     @property
-    def failed(self) -> list[Failed]:
+    def failed(self) -> list[NoResult]:
         """The runs that have no result, with their errors."""
-        found = {record.id: record for record in self.records}
-        return [_failed(each, found.get(each.cell.id)) for each in self.outcome.without_result]
+        return self.outcome.without_result
 
     def frame(self) -> "pd.DataFrame":
         """A DataFrame with one row per run."""
@@ -177,17 +160,3 @@ class Tables:
         from clbench.report.markdown import render
 
         return "\n".join(map(render, self.tables))
-
-
-def _failed(bad: NoResult, record: Record | None) -> Failed:
-    cell = bad.cell
-    failure = record.failure if record is not None else None
-    return Failed(
-        cell.id,
-        cell.labels["benchmark"],
-        cell.labels["method"],
-        cell.spec.seed,
-        bad.status,
-        bad.reason,
-        failure.traceback if failure else "",
-    )

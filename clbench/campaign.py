@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from clbench.errors import UserError
-from clbench.events import Ended, Event, Listener, Note, end_of
+from clbench.events import Ended, Event, Listener, Note
 from clbench.executors import Resources
 from clbench.grid import State, state_of, to_run
 from clbench.preflight import Findings, OpenedData, check, open_data
@@ -58,8 +58,9 @@ class NoResult:
     cell: Cell
     status: str
     """As in `Ended`; `missing` if its record has vanished."""
-    reason: str
-    has_traceback: bool
+    error: str
+    traceback: str
+    """Empty unless the method failed."""
     now: bool
     """Whether it ended in this campaign, not in an earlier one."""
 
@@ -98,13 +99,11 @@ class Outcome:
 
     def _no_result(self, cell: Cell) -> NoResult:
         record, end = self.states[cell.id].record, self.ended.get(cell.id)
-        failure = record.failure if record is not None else None
-        now = end is not None
-        if end is None:  # it failed in an earlier campaign, or somebody has removed its record
-            end = end_of(record) if failure and record else None
-        if end is None:
-            return NoResult(cell, "missing", "its record is gone", False, now)
-        return NoResult(cell, end.status, end.text, failure is not None, now)
+        now, failure = end is not None, record.failure if record is not None else None
+        if end is None and failure is not None:  # in an earlier campaign
+            end = Ended("failed", failure.error)
+        status, error = (end.status, end.text) if end else ("missing", "its record is gone")
+        return NoResult(cell, status, error, failure.traceback if failure else "", now)
 
 
 def make_plan(campaign: Campaign) -> Plan:

@@ -125,7 +125,7 @@ def _look(
     pipe: Connection,
 ) -> None:
     try:
-        from clbench.runner import device_problem, refusals
+        from clbench.build import device_problem, refusals
     except Exception as error:
         pipe.send(Findings([explain_import(error)]))
         return

@@ -152,11 +152,11 @@ def make_stream(cell: Callable[..., Any]) -> Callable[..., Any]:
     """A stream of the tiny benchmark."""
 
     def make(tasks: int = 3, seed: int = 0, benchmark: str = "", **overrides: Any) -> Any:
-        import clbench.runner
+        import clbench.build
 
         made = cell("finetune", seed, benchmark, **overrides)
         if not benchmark:
             made.spec.benchmark_params["tasks"] = tasks
-        return clbench.runner.make_stream(made, {})
+        return clbench.build.make_stream(made, {})
 
     return make

@@ -50,8 +50,8 @@ def test_an_outcome_says_how_each_cell_ended(
     assert [record.id for record in outcome.records] == [good.id, bad.id]
     [failed] = outcome.without_result
     assert (failed.cell, failed.status, failed.now) == (bad, "failed", True)
-    assert "task two is too hard" in failed.reason
-    assert failed.has_traceback
+    assert "task two is too hard" in failed.error
+    assert "Traceback" in failed.traceback
     assert outcome.run_seconds == sum(record.seconds.total for record in outcome.records)
     assert outcome.earlier_seconds == 0
     mine = [event for run_id, event in told if run_id == good.id]

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import clbench
+from clbench.build import build
 from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.protocol import Protocol
 from clbench.registry import declarations, import_class
-from clbench.runner import build
 from clbench.seeding import seed_everything
 from clbench.stream import Stream
 

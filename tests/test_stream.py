@@ -12,11 +12,11 @@ from avalanche.models import MTSimpleMLP
 from avalanche.training.plugins import EvaluationPlugin
 from avalanche.training.supervised import Naive
 
+from clbench.build import make_stream as stream_of
 from clbench.data import Images, load
 from clbench.errors import UserError
 from clbench.loader import TensorLoader, batches
 from clbench.protocol import Protocol
-from clbench.runner import make_stream as stream_of
 from clbench.stream import Source, Stream
 
 

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from clbench.build import build
+from clbench.build import make_stream as stream_of
 from clbench.loader import TensorLoader
 from clbench.networks import MLP
 from clbench.networks.dropout import Dropout
 from clbench.registry import declarations
-from clbench.runner import build, run
-from clbench.runner import make_stream as stream_of
+from clbench.runner import run
 from clbench.training.importance import empirical_fisher
 
 

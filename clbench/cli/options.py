@@ -1,7 +1,6 @@
 """Options that several subcommands share."""
 
 import functools
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -12,7 +11,7 @@ import click
 
 from clbench.campaign import RERUN, Campaign
 from clbench.errors import UserError
-from clbench.executors import EXECUTORS, Resources
+from clbench.executors import EXECUTORS, Resources, usable_cores
 from clbench.spec import Cell
 from clbench.store import Place
 
@@ -40,11 +39,6 @@ def parse_seeds(text: str) -> list[int]:
     return list(range(numbers[0])) if "," not in text else list(dict.fromkeys(numbers))
 
 
-def default_workers() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """The value becomes a line of a shell script, so it may only be a name."""
     if value is not None and not re.fullmatch(r"[\w.,-]+", value, re.ASCII):
@@ -56,7 +50,7 @@ _TRAINING = (
     click.option(
         "--workers",
         type=click.IntRange(min=1),
-        default=default_workers,
+        default=usable_cores,
         show_default="number of cores",
         help="Runs that train at the same time.",
     ),

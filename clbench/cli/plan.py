@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from clbench.campaign import Plan
-from clbench.cli.progress import duration
+from clbench.progress import duration
 from clbench.record import Record
 from clbench.spec import Cell
 from clbench.store import Store

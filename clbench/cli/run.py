@@ -128,7 +128,7 @@ def train(cells: list[Cell], training: Training) -> Outcome | None:
         return carry_out(plan)
     from rich.console import Console
 
-    from clbench.cli.progress import Progress
+    from clbench.progress import Progress
 
     try:
         with Progress(plan.chosen, Console(stderr=True)) as progress:
@@ -168,7 +168,7 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
         click.echo(f"\nRecords: {out / 'records'}")
         click.echo(f"Tables:  {', '.join(map(str, written))}")
     if outcome.earlier_seconds:
-        from clbench.cli.progress import duration
+        from clbench.progress import duration
 
         click.echo(
             f"This command took {duration(outcome.seconds)}. Its runs took "
@@ -183,11 +183,11 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
             err=True,
         )
     for bad in outcome.without_result:
-        words = f"{bad.status}: {bad.reason}"
+        words = f"{bad.status}: {bad.error}"
         if not bad.now:
-            words = f"{bad.status} earlier: {bad.reason} (--rerun {bad.status} tries again)"
+            words = f"{bad.status} earlier: {bad.error} (--rerun {bad.status} tries again)"
         click.echo(f"{bad.cell}: {words}", err=True)
-        if bad.has_traceback:
+        if bad.traceback:
             click.echo(f"  traceback: clbench show {bad.cell.id} --out {out}", err=True)
     if outcome.without_result:
         click.echo(

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import default_workers, json_option
+from clbench.cli.options import json_option
+from clbench.executors import usable_cores
 from clbench.provenance import cpu, explain_import, git_state, memory_bytes, versions
 
 
@@ -28,7 +29,7 @@ def command(as_json: bool) -> None:
         "python": sys.executable,
         "cpu": cpu(),
         "cores": os.cpu_count(),
-        "usable cores": default_workers(),
+        "usable cores": usable_cores(),
         "memory GB": round(memory_bytes() / 1e9, 1),
         "git": git_state(),
     }

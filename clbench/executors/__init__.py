@@ -8,16 +8,22 @@ event `Ended`: `done`, `failed` (the record says how), `refused` (a sentence for
 of that, and the executor tries the cell again until it has ended.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 EXECUTORS = ("local", "slurm", "ray")
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class Resources:
     """How many runs train at the same time, and what each of them gets."""
 
-    workers: int = 1
+    workers: int = field(default_factory=usable_cores)
     cpus_per_run: int = 1
     gpus_per_run: int = 0
     memory_per_run: float | None = None

@@ -20,7 +20,7 @@ _HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c
 
 def sizes(benchmarks: str, root: Path, accept: bool) -> tuple[list[list[str]], list[str]]:
     """A row per task, equal tasks in one, and a sentence for each benchmark that has no data."""
-    from clbench.runner import make_stream
+    from clbench.build import make_stream
 
     rows: list[list[str]] = []
     problems = []

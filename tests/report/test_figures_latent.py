@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from clbench.build import build
 from clbench.errors import UserError
 from clbench.grid import cell_of
 from clbench.networks.acl import ACLNet
@@ -16,7 +17,7 @@ from clbench.report import tables
 from clbench.report.figures import checkpoints, latent, style
 from clbench.report.figures.checkpoints import Checkpoints, drawn
 from clbench.report.runs import runs_of
-from clbench.runner import build, run
+from clbench.runner import run
 from clbench.store import Store
 
 METHODS = ("acl", "acl[discriminator=false]")

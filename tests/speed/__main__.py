@@ -20,7 +20,7 @@ from contenders import Case
 from tabulate import tabulate
 from torch.profiler import ProfilerActivity, profile
 
-from clbench.runner import set_up_torch
+from clbench.build import set_up_torch
 
 CASES = {
     "finetune-mlp": ("finetune", "split-mnist", {"limit": 0.90, "stock": 5.0}),

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torchvision.transforms import Compose, Normalize, ToTensor
 
 from clbench import data
+from clbench.build import build, make_stream, set_up_torch
 from clbench.grid import make_grid
-from clbench.runner import build, make_stream, set_up_torch
 from clbench.stream import Stream
 
 Timed = Callable[[], float]

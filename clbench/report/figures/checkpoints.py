@@ -75,7 +75,7 @@ def drawn(run: Run, source: Checkpoints) -> Drawn:
 
 def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
     """The network after the last task, in evaluation mode, and the stream it learned."""
-    from clbench.runner import build, make_stream
+    from clbench.build import build, make_stream
 
     store = Store(source.out)
     record = store.read(run.id)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from clbench.cli.progress import QUIET_SECONDS, Progress, duration
 from clbench.events import Ended, EpochEnded, Note, Started, TaskEnded
 from clbench.grid import make_grid
+from clbench.progress import QUIET_SECONDS, Progress, duration
 from clbench.record import Epoch
 
 CELLS = make_grid("ewc,er-res", "split-mnist-5k", [0, 1], {})
@@ -45,7 +45,7 @@ def epoch(task: int, number: int) -> EpochEnded:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the progress takes for the time; a test sets it."""
     now = [1000.0]
-    monkeypatch.setattr("clbench.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clbench.progress.time.monotonic", lambda: now[0])
     return now
 
 

@@ -1,0 +1,112 @@
+"""From a cell to its stream and its strategy, ready to train."""
+
+import ctypes
+import sys
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from clbench.errors import UserError
+from clbench.networks.dropout import Dropout
+from clbench.registry import import_class
+from clbench.seeding import seed_everything
+from clbench.spec import Cell
+from clbench.stream import Stream
+from clbench.training import Strategy
+
+
+def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
+    """The benchmark's stream for the cell's seed."""
+    spec = cell.spec
+    benchmark = import_class(cell.benchmark)(**spec.benchmark_params)
+    return Stream(
+        benchmark.sources(datasets, spec.seed),
+        name=spec.benchmark,
+        backbone=benchmark.backbone,
+        protocol=spec.protocol,
+        seed=spec.seed,
+        device=spec.device,
+    )
+
+
+def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
+    """Why cells cannot be trained, by id, found out without training; one seed stands for all."""
+    streams: dict[str, Stream | str] = {}
+    found: dict[str, str] = {}
+    for cell in cells:
+        spec = cell.spec
+        key = repr((spec.benchmark, spec.benchmark_params, spec.protocol))
+        try:
+            if key not in streams:
+                streams[key] = _stream_or_reason(cell, datasets)
+            stream = streams[key]
+            reason = stream if isinstance(stream, str) else refusal(cell, stream)
+        except Exception:
+            continue  # no mistake of the user's: the run itself fails, and keeps the traceback
+        if reason:
+            found[cell.id] = reason
+    return found
+
+
+def _stream_or_reason(cell: Cell, datasets: dict[str, Any]) -> Stream | str:
+    on_cpu = replace(cell, spec=replace(cell.spec, device="cpu"))
+    try:
+        return make_stream(on_cpu, datasets)
+    except UserError as error:
+        return str(error)
+
+
+def refusal(cell: Cell, stream: Stream) -> str:
+    """Why the cell's method cannot run on the stream; empty if it can."""
+    reason = import_class(cell.method)(**cell.spec.method_params).refusal(stream)
+    return f"{cell.labels['method']} cannot run on {stream.name}: {reason}" if reason else ""
+
+
+def build(cell: Cell, stream: Stream) -> Strategy:
+    """The cell's method on the stream, with initial weights from the seed."""
+    if reason := refusal(cell, stream):
+        raise UserError(reason)
+    method = import_class(cell.method)(**cell.spec.method_params)
+    seed_everything(stream.seed, "init")
+    strategy: Strategy = method.build(stream)
+    if cell.spec.protocol.torch_dropout:
+        for module in strategy.model.modules():
+            if isinstance(module, Dropout):
+                module.fast = False
+    if cell.spec.protocol.compile:
+        _compile(strategy.model)
+    return strategy
+
+
+def _compile(module: torch.nn.Module) -> None:
+    """Compile the chains of layers in a network; its routing by task stays Python."""
+    for part in module.children():
+        if isinstance(part, torch.nn.Sequential):
+            part.compile()
+        else:
+            _compile(part)
+
+
+def device_problem(device: str) -> str:
+    """Why torch cannot compute on a device; empty if it can."""
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception as error:
+        return f"--device {device} cannot be used: {str(error).partition(chr(10))[0]}"
+    return ""
+
+
+def set_up_torch(cell: Cell) -> None:
+    """Threads, determinism and the allocator, for the whole process."""
+    if problem := device_problem(cell.spec.device):
+        raise UserError(problem)
+    torch.set_num_threads(cell.spec.threads)
+    torch.set_flush_denormal(True)  # weights that decay to 1e-40 would make a step far slower
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if sys.platform == "linux":  # keep freed memory: giving it back costs a page fault each time
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(-3, 2**30)  # M_MMAP_THRESHOLD
+            libc.mallopt(-1, 2**30)  # M_TRIM_THRESHOLD
