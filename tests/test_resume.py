@@ -78,7 +78,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
     place = Place(tmp_path_factory.mktemp("undisturbed"), Path("no-data"))
     cells = make_grid("ewc,er-res", "split-mnist-5k", [0], {"epochs": 6, "batch_size": 16})
-    return {cell.id: run(cell, place)["R"] for cell in cells}
+    return {cell.id: run(cell, place).R for cell in cells}
 
 
 def results(out: Path) -> dict[str, Any]:

@@ -95,10 +95,11 @@ def test_what_a_plugin_does_between_epochs_and_after_a_task_is_its_own_time(
 
 
 def test_a_record_keeps_them_and_run_shows_them(
-    cell: Callable[..., Any], place: Any, clbench: Callable[..., Any]
+    cell: Callable[..., Any], place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clbench.runner import run
 
+    monkeypatch.setenv("COLUMNS", "200")  # one table, however wide
     record = run(cell("ewc"), place)
     parts = by_part(record)
     assert tuple(parts) == PARTS

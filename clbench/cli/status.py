@@ -27,7 +27,9 @@ def command(out: str, as_json: bool) -> None:
     counts: Counter[str] = Counter()
     seeds: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     runs: list[dict[str, Any]] = []
+    starting = set(store.running())  # of them, those without a record are opening their data
     for record in store.each(problems):
+        starting.discard(record.id)
         word: str = record.status
         if word != "done" and store.is_running(record.id):
             word = "running"
@@ -44,14 +46,15 @@ def command(out: str, as_json: bool) -> None:
         key = (record.benchmark, record.method, record.protocol)
         seeds.setdefault(key, []).append((record.spec.seed, text))
     if as_json:
-        click.echo(json.dumps({"runs": runs}, indent=1))
+        click.echo(json.dumps({"runs": runs, "starting": sorted(starting)}, indent=1))
     else:
         if seeds:
             rows = [(*key, _listed(found)) for key, found in sorted(seeds.items())]
             headers = ("benchmark", "method", "protocol", "seed: state")
             click.echo(fitted_table(rows, headers, prose={"protocol", "seed: state"}))
             click.echo()
-        order = ("done", "running", "partial", "failed")
+        counts["starting"] = len(starting)
+        order = ("done", "running", "starting", "partial", "failed")
         said = [f"{counts[word]} {word}" for word in order if counts[word]]
         click.echo(f"{out}: {', '.join(said) or 'no runs yet; `clbench run` makes some'}.")
     for problem in problems:
