@@ -10,7 +10,8 @@ class Column:
     key: str
     heading: str
     formula: str
-    tex: str
+    tex: str = ""
+    """The formula in LaTeX, if it is written otherwise there."""
     best: int = 0
     decimals: int = 2
     unit: str = ""
@@ -21,10 +22,21 @@ class Column:
         return self.key.replace("-", "_") + (f"_{self.unit}" if self.unit else "")
 
 
-_R = "R[k,i]: test accuracy (%) on task i after learning task k."
-_R_TEX = r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$."
-MATRIX = (_R, _R_TEX)
+MATRIX = (
+    "R[k,i]: test accuracy (%) on task i after learning task k.",
+    r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$.",
+)
 """The meaning of R in the formulas, as text and as LaTeX."""
+_MEMORY = (
+    "Memory: 4 bytes per number, MB = 10^6 bytes.",
+    r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
+)
+_RATE = "Samples/s: samples per second of training, replayed ones included."
+_PAPER = "Paper: as published by Ebrahimi et al., 2020."
+_MATCH = (
+    "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
+    "where none is published."
+)
 
 # Memory has no best: the method that does nothing against forgetting always needs least.
 _ALL = (
@@ -100,62 +112,18 @@ _ALL = (
         r"Valid: ACC on validation data (\%).",
         best=+1,
     ),
-    Column(
-        "arch",
-        "arch MB",
-        "Memory: 4 bytes per number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
-        unit="mb",
-    ),
-    Column(
-        "replay",
-        "replay MB",
-        "Memory: 4 bytes per number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
-        unit="mb",
-    ),
-    Column(
-        "aux",
-        "aux MB",
-        "Aux: state a method keeps besides network and samples.",
-        "Aux: state a method keeps besides network and samples.",
-        unit="mb",
-    ),
-    Column(
-        "time",
-        "time",
-        "Time: wall clock of a whole run.",
-        "Time: wall clock of a whole run.",
-        decimals=1,
-        unit="seconds",
-    ),
-    Column(
-        "rate",
-        "samples/s",
-        "Samples/s: samples per second of training, replayed ones included.",
-        "Samples/s: samples per second of training, replayed ones included.",
-        decimals=0,
-    ),
-    Column(
-        "epochs",
-        "epochs",
-        "Epochs: per task, mean over tasks.",
-        "Epochs: per task, mean over tasks.",
-        decimals=1,
-    ),
+    Column("arch", "arch MB", *_MEMORY, unit="mb"),
+    Column("replay", "replay MB", *_MEMORY, unit="mb"),
+    Column("aux", "aux MB", "Aux: state a method keeps besides network and samples.", unit="mb"),
+    Column("time", "time", "Time: wall clock of a whole run.", decimals=1, unit="seconds"),
+    Column("rate", "samples/s", _RATE, decimals=0),
+    Column("epochs", "epochs", "Epochs: per task, mean over tasks.", decimals=1),
 )
 COLUMNS = {column.key: column for column in _ALL}
-_PAPER = "Paper: as published by Ebrahimi et al., 2020."
 PAPER = (
-    Column("paper-acc", "paper ACC %", _PAPER, _PAPER),
-    Column("paper-bwt", "paper BWT %", _PAPER, _PAPER),
-    Column(
-        "paper-mb",
-        "paper MB",
-        "Paper MB: architecture + replay buffer.",
-        "Paper MB: architecture + replay buffer.",
-        decimals=1,
-    ),
+    Column("paper-acc", "paper ACC %", _PAPER),
+    Column("paper-bwt", "paper BWT %", _PAPER),
+    Column("paper-mb", "paper MB", "Paper MB: architecture + replay buffer.", decimals=1),
     Column(
         "paper-intransigence",
         "paper I",
@@ -163,14 +131,7 @@ PAPER = (
         "Paper $I$: as printed there, of unclear unit.",
         decimals=4,
     ),
-    Column(
-        "paper-word",
-        "vs paper",
-        "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
-        "where none is published.",
-        "A measured ACC matches within 2 published standard deviations (sd), within 1~point (pp) "
-        "where none is published.",
-    ),
+    Column("paper-word", "vs paper", _MATCH, _MATCH.replace("1 point", "1~point")),
 )
 """The columns of `--vs-paper`: read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")

@@ -37,9 +37,8 @@ def caption(rows: list[Row], normal: Run, what: str = "A row", zero: bool = True
         facts.append(f"Data: {', '.join(named)}.")
     if zero and any(row.zero for row in rows):
         facts.append("Zero: free of forgetting by construction, and measured so.")
-    threads = normal.setting.get("threads", "?")
-    plural = "" if threads == "1" else "s"
-    facts.append(f"Run on {normal.setting.get('device', '?')} with {threads} thread{plural}.")
+    plural = "" if normal.spec.threads == 1 else "s"
+    facts.append(f"Run on {normal.setting['device']} with {normal.spec.threads} thread{plural}.")
     return facts
 
 
@@ -68,10 +67,11 @@ def warnings(
     found: list[str] = []
     for row in rows:
         found += _not_counted(row, name)
-        if row.head.zero_forgetting and row.value("bwt") is not None and not row.zero:
+        bwt = row.value("bwt")
+        if row.head.zero_forgetting and bwt is not None and not row.zero:
             found.append(
                 f"{name(row)}: declared free of forgetting, yet the accuracy on an earlier task "
-                f"changed (BWT {_bwt(row)})."
+                f"changed (BWT {bwt.mean:.4g})."
             )
         own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
         found += [f"{name(row)}: {sentence}" for sentence in own]
@@ -192,9 +192,3 @@ def _filled(text: str, value: float) -> str:
 
 def _seeds(seeds: list[int]) -> str:
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
-
-
-def _bwt(row: Row) -> str:
-    value = row.value("bwt")
-    assert value is not None
-    return f"{value.mean:.4g}"
