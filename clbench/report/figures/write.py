@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.files import write_atomically
 from clbench.report.escape import slug
 from clbench.report.figures import style
 from clbench.report.figures.picture import LackingError, Picture
 from clbench.report.table import Table
+from clbench.report.write import put
 
 # what would name the day or the version of a library
 _METADATA: dict[str, dict[str, Any]] = {
@@ -42,13 +42,13 @@ def write(
     for table in tables:
         with style.styled():
             try:
-                picture: Picture = draw(table, **options).noted(note)
+                picture: Picture = draw(table, **options)
             except LackingError as error:
                 left_out.append(str(error))
                 continue
-            files = {name: render(picture, name) for name in formats}
-        files["txt"] = picture.text().encode()
-        paths += _put(folder, f"figure-{kind}-{slug(table.benchmark)}", files)
+            stem = f"figure-{kind}-{slug(table.benchmark)}"
+            files = {f"{stem}.{name}": render(picture, name) for name in formats}
+        paths += put(folder, files | {f"{stem}.txt": picture.text(note).encode()})
     if not paths:
         raise UserError(left_out[0])
     return paths, left_out
@@ -59,19 +59,3 @@ def render(picture: Picture, name: str) -> bytes:
     file = io.BytesIO()
     picture.figure.savefig(file, format=name, metadata=_METADATA[name])
     return file.getvalue()
-
-
-def _put(folder: Path, stem: str, files: dict[str, bytes]) -> list[Path]:
-    paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            path = folder / f"{stem}.{name}"
-            write_atomically(path, content)
-            paths.append(path)
-    except OSError as error:
-        raise UserError(
-            f"Figures cannot be written to {folder}: {error.strerror or error}. "
-            "Name another folder with --to."
-        ) from None
-    return paths
