@@ -1,5 +1,6 @@
 """Records as pandas DataFrames, for a notebook."""
 
+import math
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -45,7 +46,7 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
     for run in runs_of(records):
         spec = run.spec
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
-        row |= {c.field: run.values.get(key, float("nan")) for key, c in COLUMNS.items()}
+        row |= {c.field: run.values.get(key, math.nan) for key, c in COLUMNS.items()}
         row |= {
             "method_version": spec.method.version,
             "method_source": spec.method.source or "",
@@ -99,10 +100,9 @@ def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
                 "n": len(row.counted),
             }
             for key, value in row.values().items():
+                mean, std = (value.mean, value.std) if value else (math.nan, None)
                 name = COLUMNS[key].field
-                found[f"{name}_mean"] = float("nan") if value is None else value.mean
-                std = None if value is None else value.std
-                found[f"{name}_std"] = float("nan") if std is None else std
+                found |= {f"{name}_mean": mean, f"{name}_std": math.nan if std is None else std}
             rows.append(found)
     return pd.DataFrame(rows)
 

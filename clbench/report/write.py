@@ -51,7 +51,7 @@ def put(folder: Path, files: dict[str, bytes]) -> list[Path]:
             write_atomically(folder / name, content)
     except OSError as error:
         raise UserError(
-            f"{', '.join(files)} cannot be written to {folder}: {error.strerror or error}. "
+            f"Files cannot be written to {folder}: {error.strerror or error}. "
             "Fix the cause, or name another folder."
         ) from None
     return [folder / name for name in files]
