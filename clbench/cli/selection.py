@@ -20,10 +20,8 @@ def runs_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, and a sentence about each file that is not a record.
-
-    The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
-    """
+    """The runs in a folder, and the sentences, printed as warnings, about files that are not
+    records; no records at all is an error unless it may be `empty`."""
     problems: list[str] = []
     runs = runs_of(Store(Path(out)).each(problems))
     for problem in problems:

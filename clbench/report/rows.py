@@ -73,10 +73,7 @@ class Row:
         return promised and all(metrics.kept_everything(run.R) for run in self.counted)
 
     def value(self, key: str) -> Value | None:
-        """The column's value; None unless every counted seed has one.
-
-        Computed once: by then the row has all its runs.
-        """
+        """The column's value, computed once; None unless every counted seed has one."""
         if key not in self._values:
             self._values[key] = mean_value([run.values[key] for run in self.counted])
         return self._values[key]
@@ -134,11 +131,8 @@ def group(runs: list[Run]) -> list[Row]:
 
 
 def usual(rows: list[Row]) -> Run:
-    """A run of the setting that most of a table is about; rows are marked where they leave it.
-
-    The benchmark's own protocol on whole data comes before what a user changed, then the setting
-    with the most rows.
-    """
+    """A run of the table's usual setting: the benchmark's own protocol on whole data comes before
+    what a user changed, then the setting with the most rows."""
     conditions = Counter(row.head.condition for row in rows)
     settings = Counter((row.head.condition, row.head.setting.key) for row in rows)
 
@@ -153,8 +147,6 @@ def usual(rows: list[Row]) -> Run:
 
 def _mark(rows: list[Row]) -> None:
     """Give every row the words that tell it from the usual setting and from its namesakes."""
-    if not rows:
-        return
     normal = usual(rows)
     for row in rows:
         row.marks = differences(row.head.setting, [normal.setting])

@@ -116,9 +116,8 @@ def tables_of(
 ) -> list[Table]:
     """A table per benchmark from all runs that `keep` wants, benchmarks by name.
 
-    `problems` are the sentences about files that could not be read: a table says how many, so
-    that nobody takes it for complete. Runs that are not kept still serve as references. `note` is a
-    sentence that each caption begins with.
+    A table says how many files could not be read (`problems`). Runs that are not kept still serve
+    as references. Each caption begins with `note`.
     """
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
@@ -144,10 +143,7 @@ def _text(mean: float, std: float | None, column: Column, spread: str) -> str:
 
 
 def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
-    """The best among competitors under one condition; equal as printed means equally bold.
-
-    Where all are equal none is best.
-    """
+    """The best of the competitors under one condition, as printed; none where all are equal."""
     for column in columns:
         blocks: dict[Key, dict[int, float]] = {}
         for at, row in enumerate(rows):

@@ -14,7 +14,7 @@ from clbench.report.rows import Row
 from clbench.report.runs import Run
 
 
-def caption(rows: list[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
+def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
     """Tasks, protocol, data and machine of the usual setting; `what` is the word for one method's
     place in the output, and `zero` says whether BWT may be shown as Zero."""
     protocol = {

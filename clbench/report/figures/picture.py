@@ -42,11 +42,8 @@ def shown_rows(
     wants: Callable[[Row], bool] = lambda row: True,
     lacking: str = "",
 ) -> list[Row]:
-    """The rows of the table that the figure can show, all with finished runs.
-
-    `tasks` is the fewest that it makes sense for, `wants` chooses among rows, and `lacking` is the
-    sentence for a table with none that is wanted.
-    """
+    """The rows with finished runs and at least so many tasks that the figure `wants`; `lacking` is
+    the sentence for a table that has none."""
     done = [row for row in table.rows if row.counted]
     if not done:
         raise LackingError(
@@ -78,18 +75,16 @@ def words(
 ) -> list[str]:
     """The caption: what is shown, the table's usual setting, what is not in it, and the runs.
 
-    `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
-    those behind it if not all of the rows'.
+    `drawn` are the names as the figure prints them; `runs` are those behind it if not all.
     """
-    shown = list(rows)
     # names say how a row differs from the table's usual setting, which need not be drawn
-    facts = caption(shown, usual(table.rows), what="A method", zero=False)
+    facts = caption(rows, usual(table.rows), what="A method", zero=False)
     paragraphs = [f"{table.name}. {' '.join(what)}", " ".join(facts)]
     for row, name in zip(rows, drawn, strict=False):
         if name != row.name:
             paragraphs.append(f"{name} is {row.name}.")
     unfinished = [row for row in table.rows if not row.counted]
-    notes = warnings([*shown, *unfinished], [], table.skipped, lambda row: row.name)
+    notes = warnings([*rows, *unfinished], [], table.skipped, lambda row: row.name)
     paragraphs += [f"Warning: {note}" for note in notes]
     behind = runs or [run for row in rows for run in row.counted]
     paragraphs.append(f"Runs: {', '.join(run.id for run in behind)}.")

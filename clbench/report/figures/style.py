@@ -59,7 +59,6 @@ _RC = {
     "pdf.fonttype": 42,  # TrueType, as publishers ask for
     "svg.hashsalt": "clbench",  # the same ids every time
     "savefig.dpi": 300,
-    "figure.dpi": 100,
 }
 
 
@@ -81,10 +80,8 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def look(i: int, n: int = 0) -> dict[str, Any]:
-    """Colour, marker and line style of the i-th of n things; no two are alike up to 84.
-
-    If n is given, more than there are colours go from dark to light, in order.
-    """
+    """Colour, marker and line style of the i-th thing, different up to 84. If n is given and
+    there are not as many colours, they go from dark to light."""
     return {
         "color": shade(i, n) if n > len(COLOURS) else COLOURS[i % len(COLOURS)],
         "marker": MARKERS[i % len(MARKERS)],
@@ -94,16 +91,13 @@ def look(i: int, n: int = 0) -> dict[str, Any]:
 
 def shade(i: int, n: int) -> tuple[float, float, float, float]:
     """The i-th of n colours from dark to light; the palest end is left out."""
-    red, green, blue, alpha = colormaps[HEAT](0.9 * i / max(n - 1, 1))
-    return red, green, blue, alpha
+    colour: tuple[float, float, float, float] = colormaps[HEAT](0.9 * i / max(n - 1, 1))
+    return colour
 
 
 def names(texts: Sequence[str], width: int = 46) -> list[str]:
-    """Each text on one line of at most `width` characters, no two alike.
-
-    A long one loses its middle, as what tells two of them apart is mostly at the ends. What the
-    font lacks is written as [U+4E2D].
-    """
+    """Each text on one line of at most `width` characters, no two alike: a long one loses its
+    middle. What the font lacks is written as [U+4E2D]."""
     short: list[str] = []
     for text in texts:
         shown = _in_font(text)

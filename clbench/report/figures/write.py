@@ -2,7 +2,7 @@
 
 import importlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,18 @@ def write(
     kind: str,
     tables: Iterable[Table],
     folder: Path,
-    formats: Iterable[str],
+    formats: Sequence[str],
     note: str = "",
     **options: Any,
 ) -> tuple[list[Path], list[str]]:
     """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
 
-    Returns the paths, captions included, and a sentence for every table that was left out; if
-    none can be drawn, the first sentence is the error. `note` is a sentence for each caption;
-    `options` are passed on to the figure.
+    Returns the paths, captions included, and a sentence for every table that was left out, which
+    is the error if none can be drawn. `note` is a sentence for each caption.
     """
     draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
     paths: list[Path] = []
     left_out: list[str] = []
-    formats = list(formats)
     for table in tables:
         with style.styled():
             try:

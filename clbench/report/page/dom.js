@@ -68,9 +68,7 @@ function say(text) {
   const place = byId("said");
   place.textContent = text;
   clearTimeout(say.timer);
-  say.timer = setTimeout(() => {
-    place.textContent = "";
-  }, 6000);
+  say.timer = setTimeout(() => (place.textContent = ""), 6000);
 }
 
 // Viridis: its lightness only grows, so it can be read without colour, too.

@@ -22,9 +22,8 @@ function bookmark() {
       ? byId(place[0])?.querySelectorAll("*")[place[1]]
       : active?.id && byId(active.id);
     if (again && again !== document.activeElement) again.focus({ preventScroll: true });
-    document.querySelectorAll(".frame").forEach((frame, i) => {
-      frame.scrollLeft = scrolled[i] ?? 0;
-    });
+    const frames = document.querySelectorAll(".frame");
+    frames.forEach((frame, i) => (frame.scrollLeft = scrolled[i] ?? 0));
   };
 }
 
@@ -82,11 +81,11 @@ function setTheme(theme) {
   byId("theme").setAttribute("aria-pressed", `${isDark()}`);
 }
 
-function kept(name, value) {
+/** The reader's theme, if the browser keeps it: storage may be closed to a page from disk. */
+function keptTheme(chosen) {
   try {
-    // storage may be closed to a page from disk
-    if (value !== undefined) localStorage.setItem(name, value);
-    return localStorage.getItem(name);
+    if (chosen) localStorage.setItem("clbench-theme", chosen);
+    return localStorage.getItem("clbench-theme");
   } catch {
     return null;
   }
@@ -154,31 +153,30 @@ async function refresh() {
   setTimeout(refresh, POLL);
 }
 
-setTheme(kept("clbench-theme"));
+setTheme(keptTheme());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  setTheme(kept("clbench-theme"));
+  setTheme(keptTheme());
   render();
 });
 byId("theme").addEventListener("click", () => {
   const other = isDark() ? "light" : "dark";
-  setTheme(kept("clbench-theme", other) ?? other);
+  setTheme(keptTheme(other) ?? other);
   render();
 });
 byId("filter").addEventListener("input", filter);
 byId("family").addEventListener("change", filter);
-document.addEventListener("click", (event) => {
-  if (!byId("chooser").contains(event.target)) byId("chooser").open = false;
+const chooser = byId("chooser");
+document.addEventListener("click", ({ target }) => {
+  if (!chooser.contains(target)) chooser.open = false;
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && byId("chooser").open) {
-    byId("chooser").open = false;
-    byId("chooser").firstElementChild.focus();
-  }
+document.addEventListener("keydown", ({ key }) => {
+  if (key !== "Escape" || !chooser.open) return;
+  chooser.open = false;
+  chooser.firstElementChild.focus();
 });
-byId("chooser").addEventListener("focusout", (event) => {
+chooser.addEventListener("focusout", ({ relatedTarget }) => {
   // the list would cover what has the focus now
-  if (event.relatedTarget && !byId("chooser").contains(event.relatedTarget))
-    byId("chooser").open = false;
+  if (relatedTarget && !chooser.contains(relatedTarget)) chooser.open = false;
 });
 addEventListener("hashchange", follow);
 document.addEventListener("click", (event) => {
