@@ -143,10 +143,9 @@ def verdict(row: Row) -> Verdict | None:
     if paper is None:
         return None
     measured = row.value("acc")
-    if paper.acc is None:
-        return Verdict(paper, "not comparable: no ACC published", None, None)
-    if measured is None:
-        return Verdict(paper, "not comparable: no number", None, None)
+    if paper.acc is None or measured is None:
+        lacking = "no ACC published" if paper.acc is None else "no number"
+        return Verdict(paper, f"not comparable: {lacking}", None, None)
     difference = measured.mean - paper.acc
     deviations = difference / paper.acc_std if paper.acc_std else None
     off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS

@@ -6,9 +6,11 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.record import Shown
 from clbench.report.columns import Column
+from clbench.report.escape import clean
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
 from clbench.report.runs import Run
@@ -17,14 +19,10 @@ from clbench.report.runs import Run
 def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
     """Tasks, protocol, data and machine of the usual setting; `what` is the word for one method's
     place in the output, and `zero` says whether BWT may be shown as Zero."""
-    protocol = {
-        key.removeprefix("protocol."): value
-        for key, value in normal.setting.items()
-        if key.startswith("protocol.")
-    }
+    protocol = normal.spec.protocol
     known = [key for key in PROTOCOL_DEFAULTS if key in protocol]
     order = known + sorted(protocol.keys() - set(known))
-    listing = ", ".join(f"{key}={protocol[key]}" for key in order)
+    listing = clean(", ".join(f"{key}={text(protocol[key])}" for key in order))
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
     if any(row.mark for row in rows):
@@ -180,13 +178,13 @@ def shown_warnings(
     return found
 
 
-def _filled(text: str, value: float) -> str:
+def _filled(warning: str, value: float) -> str:
     """The value in place of `{value}` or `{value:.2f}`. Nothing else is replaced: the text comes
     from a record, and `str.format` would obey whatever stands in it."""
     return re.sub(
         r"\{value(?::\.(\d)f)?\}",
         lambda found: f"{value:.{found[1]}f}" if found[1] else f"{value:g}",
-        text,
+        warning,
     )
 
 

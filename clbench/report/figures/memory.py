@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from clbench.report.figures import style
 from clbench.report.figures.picture import Picture, shown_rows, words
@@ -104,6 +104,6 @@ def _point(ax: Any, row: Row, i: int, name: str) -> Line2D:
 def _log(ax: Any) -> None:
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())

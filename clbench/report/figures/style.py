@@ -33,33 +33,19 @@ HEAT = "cividis"
 
 _FONT = "DejaVu Sans"  # comes with matplotlib, so it is the same everywhere
 _RC = {
-    "font.family": _FONT,
-    "font.size": SMALL,
-    "axes.titlesize": SMALL,
-    "axes.labelsize": SMALL + 1,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "legend.handlelength": 3.0,
-    "legend.borderaxespad": 0.3,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.0,
-    "text.parse_math": False,  # a $ in a name is a $
-    "text.usetex": False,
+    "font.family": _FONT, "font.size": SMALL,
+    "axes.titlesize": SMALL, "axes.labelsize": SMALL + 1, "axes.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "axes.axisbelow": True, "grid.color": "0.9", "grid.linewidth": 0.5,
+    "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
+    "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "legend.fontsize": SMALL, "legend.frameon": False, "legend.handlelength": 3.0,
+    "legend.borderaxespad": 0.3, "lines.linewidth": 1.2, "lines.markersize": 4.0,
+    "text.parse_math": False, "text.usetex": False,  # a $ in a name is a $
     "pdf.fonttype": 42,  # TrueType, as publishers ask for
     "svg.hashsalt": "clbench",  # the same ids every time
     "savefig.dpi": 300,
-}
+}  # fmt: skip
 
 
 @contextlib.contextmanager
