@@ -112,8 +112,8 @@ function section(benchmark) {
 /** What stands below a table: its warnings, its caption, the formulas and the paper's remarks. */
 function texts(benchmark, columns) {
   const late = Object.entries(benchmark.column_warnings).filter(([key]) => state.columns.has(key));
-  const warnings = [...benchmark.warnings, ...late.flatMap(([, list]) => list)];
-  const items = warnings.map((text) => el("li", ...breakable(text)));
+  const warnings = new Set([...benchmark.warnings, ...late.flatMap(([, list]) => list)]);
+  const items = [...warnings].map((text) => el("li", ...breakable(text)));
   const formulas = [
     ...columns.filter((column) => !column.published),
     ...columns.filter((column) => column.published),
