@@ -12,14 +12,7 @@ import click
 from clbench.cli.options import json_option, out_option
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
-from clbench.report.compare import (
-    Comparison,
-    Key,
-    against_paper,
-    by_seed,
-    compare,
-    unpaired,
-)
+from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
@@ -57,40 +50,36 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
     if not 0 < alpha < 1:
         raise UserError(f"--alpha {alpha:g}: give a number between 0 and 1.")
     missing: list[str] = []
+    key = "method"
     if "paper" in (a, b):
         lines = _with_paper(a, b, out, column, alpha)
     else:
-        folders = [_is_folder(side, out) for side in (a, b)]
-        if folders[0] != folders[1]:
-            side = b if folders[0] else a
+        folder = _is_folder(a, out)
+        if folder != _is_folder(b, out):
             raise UserError(
-                f"{side} is not a folder of records, the other side is. Compare two methods, or "
-                "two folders."
+                f"{b if folder else a} is not a folder of records, the other side is. Compare two "
+                "methods, or two folders."
             )
-        key = "method" if folders[0] else "protocol"
+        key = "method" if folder else "protocol"
         mine, theirs = _runs(a, out), _runs(b, out)
-        sides = [by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)]
-        lines = compare(sides[0], sides[1], column, alpha)
-        missing = unpaired(sides[0], sides[1])
+        first, second = by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)
+        lines = compare(first, second, column, alpha)
+        missing = unpaired(first, second)
         for sentence in missing:
             click.echo(f"Warning: {sentence}", err=True)
     if not lines:
+        hint = " It needs runs of an upper bound: clbench run --reference trains them."
+        hint = hint if "intransigence" in column else ""
         raise UserError(
             f"{a} and {b} have no finished run in common (same benchmark, protocol, data and seed) "
-            f"with a value of {COLUMNS[column].heading}.{_hint(column)}"
+            f"with a value of {COLUMNS[column].heading}.{hint}"
         )
     if as_json:
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
     else:
-        click.echo(_text(lines, a, b, column, alpha))
-    if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
+        click.echo(_text(lines, a, b, column, alpha, key))
+    if any(line.word == "worse" for line in lines) or (missing and key == "method"):
         sys.exit(1)
-
-
-def _hint(column: str) -> str:
-    if "intransigence" not in column:
-        return ""
-    return " It needs runs of an upper bound: clbench run --reference trains them."
 
 
 def _plain(line: Comparison) -> dict[str, Any]:
@@ -103,8 +92,7 @@ def _is_folder(side: str, out: str) -> bool:
     """Whether a side is a folder of records; a name that is also a method's must be told apart."""
     if not Path(side).is_dir():
         return False
-    records, _ = Store(Path(out)).records()
-    if "/" not in side and any(record.method == side for record in records):
+    if "/" not in side and any(record.method == side for record in Store(Path(out)).each([])):
         raise UserError(f"{side} is a method in {out} and a folder: write ./{side} for the folder.")
     return True
 
@@ -141,11 +129,8 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
             "compared with the paper."
         )
     if left := len(runs) - len(usual):
-        click.echo(
-            f"Warning: {left} finished runs have another budget or other data than the paper's: "
-            "left out.",
-            err=True,
-        )
+        left_out = "finished runs have another budget or other data than the paper's: left out."
+        click.echo(f"Warning: {left} {left_out}", err=True)
     pairs = by_seed(usual, "method", b)
     rows: dict[Key, tuple[Published, int]] = {}
     for key, seeds in pairs.items():
@@ -158,7 +143,7 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
     return against_paper(pairs, rows, column, alpha)
 
 
-def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) -> str:
+def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float, shared: str) -> str:
     rows = [
         [
             line.benchmark,
@@ -173,7 +158,6 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
         ]
         for line in lines
     ]
-    shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
     grid = fitted_table(rows, head, prose=(), right=head[2:-1])
     test = "Welch's test" if a == "paper" else "paired t-test over seeds"

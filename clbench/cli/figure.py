@@ -6,13 +6,7 @@ from typing import Any
 import click
 
 from clbench.cli.options import out_option
-from clbench.cli.selection import (
-    benchmarks_option,
-    chosen,
-    methods_option,
-    parse_formats,
-    read_runs,
-)
+from clbench.cli.selection import chosen, parse_formats, read_runs, runs_options
 from clbench.errors import unknown
 from clbench.report.figures import FORMATS, KINDS
 from clbench.report.table import tables_of
@@ -42,8 +36,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder for the figures.  [default: OUT/figures]",
 )
-@benchmarks_option
-@methods_option
+@runs_options
 @click.option(
     "--data-root",
     metavar="FOLDER",

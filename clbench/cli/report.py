@@ -6,13 +6,7 @@ from pathlib import Path
 import click
 
 from clbench.cli.options import existing_out, out_option
-from clbench.cli.selection import (
-    benchmarks_option,
-    chosen,
-    methods_option,
-    parse_formats,
-    read_runs,
-)
+from clbench.cli.selection import chosen, parse_formats, read_runs, runs_options
 from clbench.errors import UserError, unknown
 from clbench.record import Record
 from clbench.registry import split_list
@@ -44,8 +38,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder for the tables.  [default: OUT/tables]",
 )
-@benchmarks_option
-@methods_option
+@runs_options
 @click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
 @click.option("--vs-paper", is_flag=True, help="Add the paper's numbers as columns.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
@@ -97,8 +90,7 @@ def _serve(
     def build() -> tuple[list[Table], Iterator[Record]]:
         problems: list[str] = []
         runs = runs_of(store.each(problems))
-        made = tables_of(runs, problems, columns=extra, keep=keep)
-        return made, store.each([])
+        return tables_of(runs, problems, columns=extra, keep=keep), store.each([])
 
     with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:
         click.echo(f"The report is at {server.url} and follows the runs in {store.root}.")

@@ -11,17 +11,17 @@ from clbench.registry import split_list
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
-benchmarks_option = click.option("--benchmarks", help="Only these: names, globs; comma list.")
-methods_option = click.option(
-    "--methods", help="Only these: names, globs, groups (@memory); comma list."
-)
+
+def runs_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--benchmarks` and `--methods`."""
+    methods = "Only these: names, globs, groups (@memory); comma list."
+    command = click.option("--methods", help=methods)(command)
+    return click.option("--benchmarks", help="Only these: names, globs; comma list.")(command)
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, and a sentence about each file that is not a record.
-
-    The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
-    """
+    """The runs in a folder, and the sentences, printed as warnings, about files that are not
+    records; no records at all is an error unless it may be `empty`."""
     problems: list[str] = []
     runs = runs_of(Store(Path(out)).each(problems))
     for problem in problems:

@@ -10,7 +10,8 @@ class Column:
     key: str
     heading: str
     formula: str
-    tex: str
+    tex: str = ""
+    """The formula in LaTeX, if it is written otherwise there."""
     best: int = 0
     decimals: int = 2
     unit: str = ""
@@ -21,141 +22,95 @@ class Column:
         return self.key.replace("-", "_") + (f"_{self.unit}" if self.unit else "")
 
 
-_R = "R[k,i]: test accuracy (%) on task i after learning task k."
-_R_TEX = r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$."
-MATRIX = (_R, _R_TEX)
+MATRIX = (
+    "R[k,i]: test accuracy (%) on task i after learning task k.",
+    r"$R_{k,i}$: test accuracy (\%) on task~$i$ after learning task~$k$.",
+)
 """The meaning of R in the formulas, as text and as LaTeX."""
+_MEMORY = (
+    "Memory: 4 bytes per number, MB = 10^6 bytes.",
+    r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
+)
+_RATE = "Samples/s: samples per second of training, replayed ones included."
+_PAPER = "Paper: as published by Ebrahimi et al., 2020."
+_MATCH = (
+    "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
+    "where none is published."
+)
 
 # Memory has no best: the method that does nothing against forgetting always needs least.
 _ALL = (
     Column(
-        "acc",
-        "ACC %",
+        "acc", "ACC %",
         "ACC: mean over all tasks i of R[T,i].",
         r"$\mathrm{ACC}=\frac{1}{T}\sum_{i=1}^{T}R_{T,i}$.",
         best=+1,
     ),
     Column(
-        "bwt",
-        "BWT %",
+        "bwt", "BWT %",
         "BWT: sum over i < T of R[T,i] - R[i,i], divided by T - 1.",
         r"$\mathrm{BWT}=\frac{1}{T-1}\sum_{i=1}^{T-1}(R_{T,i}-R_{i,i})$.",
         best=+1,
     ),
     Column(
-        "forgetting",
-        "forgetting %",
+        "forgetting", "forgetting %",
         "Forgetting: mean over i < T of max over i <= k < T of R[k,i], minus R[T,i].",
         r"Forgetting: $\frac{1}{T-1}\sum_{i=1}^{T-1}(\max_{i\le k<T}R_{k,i}-R_{T,i})$.",
         best=-1,
     ),
     Column(
-        "fwt",
-        "FWT %",
+        "fwt", "FWT %",
         "FWT: mean over i > 1 of R[i-1,i] minus the accuracy of the untrained network on task i.",
         r"$\mathrm{FWT}=\frac{1}{T-1}\sum_{i=2}^{T}(R_{i-1,i}-R_{0,i})$, "
         r"with $R_{0,i}$ of the untrained network.",
         best=+1,
     ),
     Column(
-        "intransigence",
-        "I_T pp",
+        "intransigence", "I_T pp",
         "I_T: accuracy on task T of joint training (an upper bound with the same budget, data and "
         "seed) minus R[T,T], in percentage points; 1 pp is a fraction of 0.01.",
         r"$I_T=a^{*}_T-R_{T,T}$ in percentage points (1~pp is a fraction of 0.01), with $a^{*}_T$ "
         r"of joint training (an upper bound with the same budget, data and seed).",
-        best=-1,
-        unit="pp",
+        best=-1, unit="pp",
     ),
     Column(
-        "mean-intransigence",
-        "mean I pp",
+        "mean-intransigence", "mean I pp",
         "Mean I: mean over k of the accuracy of joint training on tasks 1..k on task k, "
         "minus R[k,k], in percentage points.",
         r"Mean $I=\frac{1}{T}\sum_{k=1}^{T}(a^{*}_k-R_{k,k})$ in percentage points, "
         r"with $a^{*}_k$ of joint training on tasks $1..k$.",
-        best=-1,
-        unit="pp",
+        best=-1, unit="pp",
     ),
     Column(
-        "intransigence-fraction",
-        "I_T",
+        "intransigence-fraction", "I_T",
         "I_T as a fraction: percentage points / 100.",
         r"$I_T$ as a fraction: percentage points~/~100.",
-        best=-1,
-        decimals=4,
+        best=-1, decimals=4,
     ),
     Column(
-        "mean-intransigence-fraction",
-        "mean I",
+        "mean-intransigence-fraction", "mean I",
         "Mean I as a fraction: percentage points / 100.",
         r"Mean $I$ as a fraction: percentage points~/~100.",
-        best=-1,
-        decimals=4,
+        best=-1, decimals=4,
     ),
     Column(
-        "valid",
-        "valid %",
+        "valid", "valid %",
         "Valid: ACC on validation data, by which hyper-parameters are chosen.",
         r"Valid: ACC on validation data (\%).",
         best=+1,
     ),
-    Column(
-        "arch",
-        "arch MB",
-        "Memory: 4 bytes per number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
-        unit="mb",
-    ),
-    Column(
-        "replay",
-        "replay MB",
-        "Memory: 4 bytes per number, MB = 10^6 bytes.",
-        r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
-        unit="mb",
-    ),
-    Column(
-        "aux",
-        "aux MB",
-        "Aux: state a method keeps besides network and samples.",
-        "Aux: state a method keeps besides network and samples.",
-        unit="mb",
-    ),
-    Column(
-        "time",
-        "time",
-        "Time: wall clock of a whole run.",
-        "Time: wall clock of a whole run.",
-        decimals=1,
-        unit="seconds",
-    ),
-    Column(
-        "rate",
-        "samples/s",
-        "Samples/s: samples per second of training, replayed ones included.",
-        "Samples/s: samples per second of training, replayed ones included.",
-        decimals=0,
-    ),
-    Column(
-        "epochs",
-        "epochs",
-        "Epochs: per task, mean over tasks.",
-        "Epochs: per task, mean over tasks.",
-        decimals=1,
-    ),
-)
+    Column("arch", "arch MB", *_MEMORY, unit="mb"),
+    Column("replay", "replay MB", *_MEMORY, unit="mb"),
+    Column("aux", "aux MB", "Aux: state a method keeps besides network and samples.", unit="mb"),
+    Column("time", "time", "Time: wall clock of a whole run.", decimals=1, unit="seconds"),
+    Column("rate", "samples/s", _RATE, decimals=0),
+    Column("epochs", "epochs", "Epochs: per task, mean over tasks.", decimals=1),
+)  # fmt: skip
 COLUMNS = {column.key: column for column in _ALL}
-_PAPER = "Paper: as published by Ebrahimi et al., 2020."
 PAPER = (
-    Column("paper-acc", "paper ACC %", _PAPER, _PAPER),
-    Column("paper-bwt", "paper BWT %", _PAPER, _PAPER),
-    Column(
-        "paper-mb",
-        "paper MB",
-        "Paper MB: architecture + replay buffer.",
-        "Paper MB: architecture + replay buffer.",
-        decimals=1,
-    ),
+    Column("paper-acc", "paper ACC %", _PAPER),
+    Column("paper-bwt", "paper BWT %", _PAPER),
+    Column("paper-mb", "paper MB", "Paper MB: architecture + replay buffer.", decimals=1),
     Column(
         "paper-intransigence",
         "paper I",
@@ -163,14 +118,7 @@ PAPER = (
         "Paper $I$: as printed there, of unclear unit.",
         decimals=4,
     ),
-    Column(
-        "paper-word",
-        "vs paper",
-        "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
-        "where none is published.",
-        "A measured ACC matches within 2 published standard deviations (sd), within 1~point (pp) "
-        "where none is published.",
-    ),
+    Column("paper-word", "vs paper", _MATCH, _MATCH.replace("1 point", "1~point")),
 )
 """The columns of `--vs-paper`: read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")

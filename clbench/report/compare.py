@@ -106,8 +106,7 @@ def unpaired(a: dict[Key, dict[int, Run]], b: dict[Key, dict[int, Run]]) -> list
 
 def _comparable(a: Run, b: Run) -> bool:
     """By one method, all of the setting must be equal; by two, what does not belong to them."""
-    same = a.setting == b.setting if a.method == b.method else True
-    return same and a.condition == b.condition
+    return (a.method != b.method or a.setting == b.setting) and a.condition == b.condition
 
 
 def compare(
@@ -118,13 +117,12 @@ def compare(
     for key in sorted(a.keys() & b.keys()):
         both = sorted(a[key].keys() & b[key].keys())
         seeds = [seed for seed in both if _comparable(a[key][seed], b[key][seed])]
-        pairs = [(a[key][s].values[column], b[key][s].values[column]) for s in seeds]
-        known = [(s, x, y) for s, (x, y) in zip(seeds, pairs, strict=True) if x == x and y == y]
-        if not known:
-            continue
-        first, second = [x for _, x, _ in known], [y for _, _, y in known]
-        gaps = [y - x for x, y in zip(first, second, strict=True)]
-        lines.append(_line(key, [s for s, *_ in known], first, second, gaps, _paired(gaps)))
+        pairs = {s: (a[key][s].values[column], b[key][s].values[column]) for s in seeds}
+        known = {s: pair for s, pair in pairs.items() if not any(map(math.isnan, pair))}
+        if known:
+            first, second = zip(*known.values(), strict=True)
+            gaps = [y - x for x, y in known.values()]
+            lines.append(_line(key, list(known), first, second, gaps, _paired(gaps)))
     return _judged(lines, COLUMNS[column], alpha)
 
 
@@ -145,16 +143,15 @@ def against_paper(
         measured = list(values.values())
         gaps = [value - mean for value in measured]
         p = _welch(measured, mean, std, n)
-        error = (std or 0.0) / n**0.5
-        lines.append(_line(key, list(values), [mean], measured, gaps, p, error))
+        lines.append(_line(key, list(values), [mean], measured, gaps, p, (std or 0.0) / n**0.5))
     return _judged(lines, COLUMNS[column], alpha)
 
 
 def _line(
     key: Key,
     seeds: list[int],
-    a: list[float],
-    b: list[float],
+    a: Iterable[float],
+    b: Iterable[float],
     gaps: list[float],
     p: float | None,
     error: float = 0.0,
@@ -192,14 +189,10 @@ def _welch(measured: list[float], mean: float, std: float | None, n: int) -> flo
         return None
     from scipy import stats
 
-    spread = statistics.stdev(measured)
-    if spread == 0 and std == 0:
-        return 1.0 if statistics.fmean(measured) == mean else 0.0
-    return float(
-        stats.ttest_ind_from_stats(
-            statistics.fmean(measured), spread, len(measured), mean, std, n, equal_var=False
-        ).pvalue
-    )
+    mine = statistics.fmean(measured), statistics.stdev(measured), len(measured)
+    if mine[1] == std == 0:
+        return 1.0 if mine[0] == mean else 0.0
+    return float(stats.ttest_ind_from_stats(*mine, mean, std, n, equal_var=False).pvalue)
 
 
 def holm(ps: list[float]) -> list[float]:
@@ -212,8 +205,7 @@ def holm(ps: list[float]) -> list[float]:
 
 
 def _judged(lines: list[Comparison], column: Column, alpha: float) -> list[Comparison]:
-    tested = [line.p for line in lines if line.p is not None]
-    corrected = iter(holm(tested))
+    corrected = iter(holm([line.p for line in lines if line.p is not None]))
     judged = []
     for line in lines:
         if line.p is None:

@@ -5,31 +5,16 @@ import re
 import unicodedata
 
 _LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&",
+    "#": r"\#", "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
     "`": r"\textasciigrave{}",
     "'": "'{}",  # two in a row would become a closing double quote
     "-": "-{}",  # two in a row would become a dash
-    "[": "{[}",  # a row that starts with [ would be read as an argument of \\
-    "]": "{]}",
-    "*": "{*}",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{PLUS-MINUS SIGN}": r"$\pm$",
-    "\N{MULTIPLICATION SIGN}": r"$\times$",
-}
+    "[": "{[}", "]": "{]}", "*": "{*}",  # a row that starts with [ or * would change its \\
+    "\N{EN DASH}": "--", "\N{EM DASH}": "---",
+    "\N{PLUS-MINUS SIGN}": r"$\pm$", "\N{MULTIPLICATION SIGN}": r"$\times$",
+}  # fmt: skip
 _NOT_IN_EVERY_FONT = "ÐðÞþ"  # need the T1 encoding, which the surrounding document may not load
 _MARKDOWN = {"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {c: "\\" + c for c in "\\`*_[]|#~$!"}
 

@@ -1,5 +1,6 @@
 """Records as pandas DataFrames, for a notebook."""
 
+import math
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from clbench.report.runs import runs_of
 from clbench.report.table import tables
 from clbench.store import Store
 
+_ID = ("run", "benchmark", "method", "seed")
 _RUN = ["benchmark", "method", "protocol", "seed", "id", "status", "fault"]
 _RUN += ["family", "benchmark_title", "method_title", "zero_forgetting", "tasks", "done"]
 
@@ -45,7 +47,7 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
     for run in runs_of(records):
         spec = run.spec
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
-        row |= {c.field: run.values.get(key, float("nan")) for key, c in COLUMNS.items()}
+        row |= {c.field: run.values.get(key, math.nan) for key, c in COLUMNS.items()}
         row |= {
             "method_version": spec.method.version,
             "method_source": spec.method.source or "",
@@ -63,7 +65,7 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
 
 def tasks_frame(records: Iterable[Record]) -> pd.DataFrame:
     """R in long form: the test accuracy (%) on `task` after learning task `after`, from 1."""
-    columns = ["run", "benchmark", "method", "seed", "after", "task", "accuracy"]
+    columns = [*_ID, "after", "task", "accuracy"]
     rows = [
         (*_name(record), after, task, accuracy)
         for record in records
@@ -82,7 +84,7 @@ def epochs_frame(records: Iterable[Record]) -> pd.DataFrame:
         for record in records
         for epoch in record.curve
     ]
-    return pd.DataFrame(rows, columns=["run", "benchmark", "method", "seed", *columns])
+    return pd.DataFrame(rows, columns=[*_ID, *columns])
 
 
 def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
@@ -90,19 +92,13 @@ def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
     rows = []
     for table in tables(records):
         for row in table.rows:
-            found: dict[str, Any] = {
-                "benchmark": table.benchmark,
-                "method": row.head.method,
-                "protocol": row.head.protocol,
-                "mark": row.mark,
-                "family": row.head.family,
-                "n": len(row.counted),
-            }
+            names = ("benchmark", "method", "protocol")
+            found: dict[str, Any] = {name: getattr(row.head, name) for name in names}
+            found |= {"mark": row.mark, "family": row.head.family, "n": len(row.counted)}
             for key, value in row.values().items():
+                mean, std = (value.mean, value.std) if value else (math.nan, None)
                 name = COLUMNS[key].field
-                found[f"{name}_mean"] = float("nan") if value is None else value.mean
-                std = None if value is None else value.std
-                found[f"{name}_std"] = float("nan") if std is None else std
+                found |= {f"{name}_mean": mean, f"{name}_std": math.nan if std is None else std}
             rows.append(found)
     return pd.DataFrame(rows)
 

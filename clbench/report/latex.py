@@ -110,7 +110,7 @@ def _breakable(text: str, longest: int = _LONG) -> str:
 
 def _caption(table: Table) -> str:
     words = [latex(spread(table.rows, "a(b)")), MATRIX[1]]
-    words += dict.fromkeys(column.tex for column in table.columns)
+    words += dict.fromkeys(column.tex or column.formula for column in table.columns)
     words += [latex(fact) for fact in table.facts]
     if table.best:
         words.append("Bold: best of a column, references aside.")

@@ -8,6 +8,7 @@ import functools
 import importlib.resources
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +19,11 @@ from clbench.report.runs import Run
 
 MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
 """The tables of whole methods, each named after its benchmark."""
+OTHER = ("ablation", "replay", "intransigence")
 NEAR = 2.0
 """Published standard deviations within which a measured accuracy matches."""
 POINTS = 1.0
 """Percentage points within which it does where no standard deviation is published."""
-
-
 NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay", "intransigence")
 
 
@@ -51,6 +51,8 @@ class Published:
     intransigence: float | None = None
     """As printed, of unclear unit; see `results/paper/intransigence.toml`."""
     note: str = ""
+    also: Sequence[str] = ()
+    """Other recipes of the method that the row is compared with."""
 
 
 @dataclass(frozen=True)
@@ -94,27 +96,14 @@ def rows(name: str) -> list[Published]:
 
 
 def _row(name: str, table: dict[str, Any], row: dict[str, Any]) -> Published:
-    acc, bwt = row.get("acc", []), row.get("bwt", [])
-    zero = bwt == "Zero"
-    numbers = [*acc, None, None][:2] + ([None, None] if zero else [*bwt, None, None][:2])
-    return Published(
-        table=name,
-        title=row["title"],
-        method=row["method"],
-        benchmark=row.get("benchmark", table.get("benchmark", "")),
-        tasks=row.get("tasks", table.get("tasks", 0)),
-        source=table["marks"][row["mark"]],
-        acc=numbers[0],
-        acc_std=numbers[1],
-        bwt=numbers[2],
-        bwt_std=numbers[3],
-        zero=zero,
-        arch=row.get("arch"),
-        replay=row.get("replay"),
-        parameters=row.get("parameters"),
-        intransigence=row.get("intransigence"),
-        note=row.get("note", ""),
-    )
+    fields = {key: table[key] for key in ("benchmark", "tasks") if key in table} | row
+    fields["source"] = table["marks"][fields.pop("mark")]
+    fields["zero"] = fields.get("bwt") == "Zero"
+    for key in ("acc", "bwt"):  # mean and standard deviation, or only the mean
+        printed = fields.pop(key, [])
+        if printed != "Zero":
+            fields |= zip((key, f"{key}_std"), printed, strict=False)
+    return Published(table=name, **fields)
 
 
 @functools.cache
@@ -124,19 +113,13 @@ def _index(benchmark: str) -> dict[tuple[int, str], Published]:
     A method is labelled as its runs are: by what differs from its defaults on the benchmark.
     """
     found: dict[tuple[int, str], Published] = {}
-    for name in (*MAIN, "ablation", "replay", "intransigence"):
-        for row in rows(name):
-            if row.benchmark == benchmark:
-                recipes = [row.method]
-                if row.table in MAIN and row.title == "ACL":  # each recipe is an ACL
-                    inside = row.method.removeprefix("acl").strip("[]")
-                    tail = f",{inside}" if inside else ""
-                    recipes += [f"acl[preset={preset}{tail}]" for preset in ("paper", "official")]
-                for method in recipes:
-                    label = make_grid(method, benchmark, [0], {})[0].labels["method"]
-                    known = found.setdefault((row.tasks, label), row)
-                    if row.intransigence is not None:  # in a table of its own
-                        found[row.tasks, label] = replace(known, intransigence=row.intransigence)
+    mine = [row for name in (*MAIN, *OTHER) for row in rows(name) if row.benchmark == benchmark]
+    for row in mine:
+        for method in (row.method, *row.also):
+            label = make_grid(method, benchmark, [0], {})[0].labels["method"]
+            known = found.setdefault((row.tasks, label), row)
+            if row.intransigence is not None:  # in a table of its own
+                found[row.tasks, label] = replace(known, intransigence=row.intransigence)
     return found
 
 
@@ -160,10 +143,9 @@ def verdict(row: Row) -> Verdict | None:
     if paper is None:
         return None
     measured = row.value("acc")
-    if paper.acc is None:
-        return Verdict(paper, "not comparable: no ACC published", None, None)
-    if measured is None:
-        return Verdict(paper, "not comparable: no number", None, None)
+    if paper.acc is None or measured is None:
+        lacking = "no ACC published" if paper.acc is None else "no number"
+        return Verdict(paper, f"not comparable: {lacking}", None, None)
     difference = measured.mean - paper.acc
     deviations = difference / paper.acc_std if paper.acc_std else None
     off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS

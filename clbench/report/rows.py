@@ -73,20 +73,10 @@ class Row:
         return promised and all(metrics.kept_everything(run.R) for run in self.counted)
 
     def value(self, key: str) -> Value | None:
-        """The column's value; None unless every counted seed has one.
-
-        Computed once: by then the row has all its runs.
-        """
+        """The column's value, computed once; None unless every counted seed has one."""
         if key not in self._values:
-            self._values[key] = self._mean(key)
+            self._values[key] = mean_value([run.values[key] for run in self.counted])
         return self._values[key]
-
-    def _mean(self, key: str) -> Value | None:
-        numbers = [run.values[key] for run in self.counted]
-        if not numbers or any(math.isnan(number) for number in numbers):
-            return None
-        std = statistics.stdev(numbers) if len(numbers) > 1 else None
-        return Value(statistics.fmean(numbers), std)
 
     def values(self) -> dict[str, Value | None]:
         """All columns, shown or not."""
@@ -96,6 +86,14 @@ class Row:
         """R averaged over the counted seeds, and its sample standard deviation if there are
         several; NaN where some seed was not evaluated."""
         return mean_and_std([metrics.accuracy_matrix(run.R) for run in self.counted])
+
+
+def mean_value(numbers: list[float]) -> Value | None:
+    """None unless there are numbers, and each is known."""
+    if not numbers or any(map(math.isnan, numbers)):
+        return None
+    std = statistics.stdev(numbers) if len(numbers) > 1 else None
+    return Value(statistics.fmean(numbers), std)
 
 
 def mean_and_std(
@@ -133,33 +131,22 @@ def group(runs: list[Run]) -> list[Row]:
 
 
 def usual(rows: list[Row]) -> Run:
-    """A run of the setting that most of a table is about; rows are marked where they leave it.
-
-    The benchmark's own protocol on whole data comes before what a user changed, then the setting
-    with the most rows.
-    """
+    """A run of the table's usual setting: the benchmark's own protocol on whole data comes before
+    what a user changed, then the setting with the most rows."""
     conditions = Counter(row.head.condition for row in rows)
     settings = Counter((row.head.condition, row.head.setting.key) for row in rows)
 
     def rank(row: Row) -> tuple[bool, bool, bool, int, int, Key, str]:
         run = row.head
-        return (
-            not row.counted,
-            run.protocol != "",
-            bool(run.notes),
-            -conditions[run.condition],
-            -settings[run.condition, run.setting.key],
-            run.condition,
-            run.setting.key,
-        )
+        changed = not row.counted, run.protocol != "", bool(run.notes)
+        condition, setting = run.condition, run.setting.key
+        return *changed, -conditions[condition], -settings[condition, setting], condition, setting
 
     return min(rows, key=rank).head
 
 
 def _mark(rows: list[Row]) -> None:
     """Give every row the words that tell it from the usual setting and from its namesakes."""
-    if not rows:
-        return
     normal = usual(rows)
     for row in rows:
         row.marks = differences(row.head.setting, [normal.setting])

@@ -1,17 +1,17 @@
 """Records -> runs: what each record measured, and which runs can be averaged or compared."""
 
+import functools
 import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
 
 from clbench import metrics
 from clbench.labels import protocol_label, text
-from clbench.record import Part, Record, Shown, Spec, Value
+from clbench.record import Record, Shown, Spec, Value
 from clbench.report.escape import clean
 
 MB = 1e6
@@ -21,12 +21,12 @@ Key: TypeAlias = tuple[str, ...]
 class Facts(dict[str, str]):
     """What a run was made with, as flat `name -> value` texts that can be compared and shown."""
 
-    @cached_property
+    @functools.cached_property
     def key(self) -> str:
         """The same text for the same facts, whatever their order."""
         return json.dumps(self, sort_keys=True)
 
-    @cached_property
+    @functools.cached_property
     def without_protocol(self) -> "Facts":
         return Facts((k, v) for k, v in self.items() if not k.startswith("protocol."))
 
@@ -106,9 +106,7 @@ class Run:
 
 def runs_of(records: Iterable[Record]) -> list[Run]:
     """All runs, by benchmark, method, seed and id."""
-    shared = _Shared()
-    runs = [_run(record, shared) for record in records]
-    runs.sort(key=lambda run: (run.benchmark, run.method, run.seed, run.id))
+    runs = sorted(map(_run, records), key=lambda r: (r.benchmark, r.method, r.seed, r.id))
     return _with_intransigence(_once(runs))
 
 
@@ -122,30 +120,17 @@ def _once(runs: list[Run]) -> list[Run]:
     return found
 
 
-class _Shared:
-    """What many runs have in common, made once."""
+def _facts_of(part: object) -> Facts:
+    """`{"protocol": {"lr": 0.1}}` -> `protocol.lr: 0.1`."""
+    return _facts(msgspec.json.encode(part))
 
-    def __init__(self) -> None:
-        self._facts: dict[bytes, Facts] = {}
-        self._lays_open: dict[bytes, dict[str, Shown]] = {}
 
-    def facts(self, *parts: object) -> Facts:
-        """`{"protocol": {"lr": 0.1}}` -> `protocol.lr: 0.1`."""
-        key = msgspec.json.encode(parts)
-        if key not in self._facts:
-            self._facts[key] = Facts(pair for part in parts for pair in _flat(part))
-        return self._facts[key]
-
-    def lays_open(self, entries: dict[str, Shown]) -> dict[str, Shown]:
-        key = msgspec.json.encode(entries)
-        if key not in self._lays_open:
-            self._lays_open[key] = {name: _clean(shown) for name, shown in entries.items()}
-        return self._lays_open[key]
+@functools.lru_cache(10_000)  # many runs have them in common
+def _facts(part: bytes) -> Facts:
+    return Facts(_flat(msgspec.json.decode(part)))
 
 
 def _flat(value: object, path: str = "") -> Iterable[tuple[str, str]]:
-    if isinstance(value, Part):
-        value = msgspec.to_builtins(value)  # without a version or source that is not there
     if not isinstance(value, dict):
         yield path, clean(text(value))
         return
@@ -153,22 +138,22 @@ def _flat(value: object, path: str = "") -> Iterable[tuple[str, str]]:
         yield from _flat(inner, f"{path}.{clean(key)}" if path else clean(key))
 
 
-def _clean(shown: Shown) -> Shown:
-    return msgspec.structs.replace(
-        shown,
-        title=clean(shown.title),
-        unit=clean(shown.unit),
-        warning=clean(shown.warning),
-        names=[clean(name) for name in shown.names],
-    )
+@functools.lru_cache(10_000)
+def _lays_open(entries: bytes) -> dict[str, Shown]:
+    found = msgspec.json.decode(entries, type=dict[str, Shown])
+    for shown in found.values():
+        shown.title, shown.unit = clean(shown.title), clean(shown.unit)
+        shown.warning = clean(shown.warning)
+        shown.names = [clean(name) for name in shown.names]
+    return found
 
 
-def _run(record: Record, shared: _Shared) -> Run:
+def _run(record: Record) -> Run:
     spec, differs = record.spec, record.differs
     benchmark, method = clean(record.benchmark), clean(record.method)
-    machine = {"threads": spec.threads, "device": spec.device}
     kept = spec.method.params.get(record.replay_size)
     done = record.status == "done"
+    setting = {key: getattr(spec, key) for key in ("benchmark", "protocol", "threads", "device")}
     return Run(
         id=clean(record.id),
         status=record.status,
@@ -187,15 +172,15 @@ def _run(record: Record, shared: _Shared) -> Run:
         zero_forgetting=record.zero_forgetting,
         upper_bound=record.upper_bound,
         spec=spec,
-        learner=shared.facts(spec.method),
-        setting=shared.facts({"benchmark": spec.benchmark, "protocol": spec.protocol}, machine),
-        data=shared.facts({name: used.sha256 for name, used in record.data.items()}),
-        notes=shared.facts({name: used.note for name, used in record.data.items() if used.note}),
+        learner=_facts_of(spec.method),
+        setting=_facts_of(setting),
+        data=_facts_of({name: used.sha256 for name, used in record.data.items()}),
+        notes=_facts_of({name: used.note for name, used in record.data.items() if used.note}),
         R=record.R,
         differs=differs.method,
         replay_size=record.replay_size,
         kept=kept if type(kept) is int else None,
-        lays_open=shared.lays_open(record.lays_open),
+        lays_open=_lays_open(msgspec.json.encode(record.lays_open)),
         finished=record.finished,
         epochs=len(record.curve),
         values=_values(record) if done else {},

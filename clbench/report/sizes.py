@@ -10,9 +10,9 @@ from tabulate import tabulate
 
 from clbench import data
 from clbench.errors import UserError
-from clbench.files import write_atomically
 from clbench.grid import make_grid
 from clbench.report.paper import document
+from clbench.report.write import put
 
 _COUNTS = ("train", "valid", "test")
 _HEAD = ("benchmark", "task", "classes", "input", *_COUNTS, *(f"paper {c}" for c in _COUNTS), "is")
@@ -83,7 +83,7 @@ def render(rows: Iterable[list[str]], form: str) -> str:
         csv.writer(out, lineterminator="\n").writerows([_HEAD, *rows])
         return out.getvalue()
     style = {"txt": "simple", "md": "github", "tex": "latex_booktabs"}[form]
-    align = ("left", "right", "right", "right", *["right"] * 6, "left")
+    align = ("left", *["right"] * 9, "left")
     grid = tabulate(rows, _HEAD, tablefmt=style, disable_numparse=True, colalign=align)
     notes = "\n".join(document("datasets")["notes"])
     return f"{grid}\n\n{notes}\n"
@@ -91,8 +91,5 @@ def render(rows: Iterable[list[str]], form: str) -> str:
 
 def write(rows: list[list[str]], folder: Path) -> list[Path]:
     """`table-datasets.md`, `.tex` and `.csv`; the paths."""
-    paths = [folder / f"table-datasets.{form}" for form in ("md", "tex", "csv")]
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, render(rows, path.suffix[1:]).encode())
-    return paths
+    files = {f"table-datasets.{form}": render(rows, form).encode() for form in ("md", "tex", "csv")}
+    return put(folder, files)

@@ -1,7 +1,7 @@
 """Rows -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from clbench.record import Record
@@ -37,6 +37,13 @@ class Table:
     sources: dict[str, str]
     """Where the paper has its numbers from, each with the letter that stands for it."""
 
+    @property
+    def name(self) -> str:
+        """The title, and the benchmark as a user types it."""
+        if self.title == self.benchmark:
+            return self.title
+        return f"{self.title} ({self.benchmark})"
+
     def warnings(self, name: Callable[[Row], str] = lambda row: row.name) -> list[str]:
         """What is not in the means, and why; `name` is what this format calls a row."""
         return warnings(self.rows, self.columns, self.skipped, name)
@@ -63,12 +70,9 @@ class Table:
         value = self.value(row, column)
         if value is None:
             return MISSING
-        text = number(value.mean, column.decimals)
         # Memory is the same for every seed unless a method grows: then the spread is news.
         constant = column.key in ("arch", "replay", "aux") and not value.std
-        if value.std is None or constant:
-            return text
-        return text + spread.format(number(value.std, column.decimals))
+        return _text(value.mean, None if constant else value.std, column, spread)
 
     def _published(self, row: Row, column: Column, spread: str) -> str:
         """What the paper has in this row, as text; its ACC ends in the letter of its source."""
@@ -87,15 +91,13 @@ class Table:
         mean, std = getattr(paper, name), getattr(paper, f"{name}_std", None)
         if mean is None:
             return MISSING
-        text = number(mean, column.decimals)
-        text = text if std is None else text + spread.format(number(std, column.decimals))
+        text = _text(mean, std, column, spread)
         return f"{text} [{self.sources[paper.source]}]" if name == "acc" else text
 
     def new_block(self, number: int) -> bool:
         """Whether a rule belongs above this row: another condition, or the references begin."""
-        if number == 0:
-            return False
-        return _block(self.rows[number - 1]) != _block(self.rows[number])
+        above, row = self.rows[max(number - 1, 0)], self.rows[number]
+        return (above.head.condition, above.reference) != (row.head.condition, row.reference)
 
 
 def tables(records: Iterable[Record], problems: Iterable[str] = (), **layout: Any) -> list[Table]:
@@ -114,19 +116,19 @@ def tables_of(
 ) -> list[Table]:
     """A table per benchmark from all runs that `keep` wants, benchmarks by name.
 
-    `problems` are the sentences about files that could not be read: a table says how many, so
-    that nobody takes it for complete. Runs that are not kept still serve as references. `note` is a
-    sentence that each caption begins with.
+    A table says how many files could not be read (`problems`). Runs that are not kept still serve
+    as references. Each caption begins with `note`.
     """
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         if keep(run):
             by_benchmark.setdefault(run.benchmark, []).append(run)
     wanted = chosen(columns, vs_paper)
-    made = [
-        _table(name, mine, wanted, len(problems)) for name, mine in sorted(by_benchmark.items())
+    notes = [note] if note else []
+    return [
+        _table(name, mine, wanted, len(problems), notes)
+        for name, mine in sorted(by_benchmark.items())
     ]
-    return [replace(table, facts=[note, *table.facts]) for table in made] if note else made
 
 
 def number(value: float, decimals: int) -> str:
@@ -135,11 +137,13 @@ def number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
-    """The best among competitors under one condition; equal as printed means equally bold.
+def _text(mean: float, std: float | None, column: Column, spread: str) -> str:
+    text = number(mean, column.decimals)
+    return text if std is None else text + spread.format(number(std, column.decimals))
 
-    Where all are equal none is best.
-    """
+
+def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
+    """The best of the competitors under one condition, as printed; none where all are equal."""
     for column in columns:
         blocks: dict[Key, dict[int, float]] = {}
         for at, row in enumerate(rows):
@@ -153,7 +157,9 @@ def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
                 yield from ((at, column.key) for at, score in scores.items() if score == top)
 
 
-def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int) -> Table:
+def _table(
+    benchmark: str, runs: list[Run], columns: list[Column], skipped: int, notes: list[str]
+) -> Table:
     rows = group(runs)
     normal = usual(rows)
     rows.sort(key=lambda row: _order(row, normal))
@@ -162,7 +168,7 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
         title=normal.benchmark_title,
         columns=columns,
         rows=rows,
-        facts=caption(rows, normal),
+        facts=[*notes, *caption(rows, normal)],
         remarks=remarks(rows, PAPER[3] in columns) if PAPER[0] in columns else [],
         skipped=skipped,
         unit=_unit(rows),
@@ -174,20 +180,8 @@ def _table(benchmark: str, runs: list[Run], columns: list[Column], skipped: int)
 def _order(row: Row, normal: Run) -> tuple[bool, Key, bool, int, str, str, str]:
     run = row.head
     family = _FAMILIES.index(run.family) if run.family in _FAMILIES else len(_FAMILIES)
-    condition = run.condition
-    return (
-        condition != normal.condition,
-        condition,
-        row.reference,
-        family,
-        run.method,
-        row.mark,
-        run.id,
-    )
-
-
-def _block(row: Row) -> tuple[Key, bool]:
-    return row.head.condition, row.reference
+    other = run.condition != normal.condition
+    return other, run.condition, row.reference, family, run.method, row.mark, run.id
 
 
 def _unit(rows: list[Row]) -> tuple[float, str]:

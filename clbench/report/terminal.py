@@ -33,15 +33,12 @@ def render(table: Table, width: int) -> str:
     name = min(max(room, _LEAST), _MOST, width)
     rows = [[_fitted(row.name, name), *own] for row, own in zip(table.rows, values, strict=True)]
     grid = fitted_table(rows, headings, prose=(), right=headings[1:], width=width)
-    title = table.benchmark
-    if table.title != table.benchmark:
-        title = f"{table.title} ({table.benchmark})"
     formulas = [MATRIX[0], *dict.fromkeys(c.formula for c in table.columns)]
-    lines = [*_wrapped(title, width), "", grid, ""]
+    lines = [*wrapped(table.name, width), "", grid, ""]
     for paragraph in ([spread(table.rows, "a ± b")], table.facts, formulas, table.remarks):
-        lines += _wrapped(" ".join(paragraph), width)
+        lines += wrapped(" ".join(paragraph), width)
     for warning in table.warnings():
-        lines += _wrapped(f"Warning: {warning}", width, "  ")
+        lines += wrapped(f"Warning: {warning}", width, "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -55,7 +52,8 @@ def _fitted(name: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+def wrapped(text: str, width: int = _PROSE, indent: str = "") -> list[str]:
+    """The lines of a paragraph, of at most `width` and 100 characters."""
     return textwrap.wrap(
         text,
         min(width, _PROSE),

@@ -6,25 +6,23 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.record import Shown
 from clbench.report.columns import Column
+from clbench.report.escape import clean
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
 from clbench.report.runs import Run
 
 
-def caption(rows: list[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
+def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
     """Tasks, protocol, data and machine of the usual setting; `what` is the word for one method's
     place in the output, and `zero` says whether BWT may be shown as Zero."""
-    protocol = {
-        key.removeprefix("protocol."): value
-        for key, value in normal.setting.items()
-        if key.startswith("protocol.")
-    }
+    protocol = normal.spec.protocol
     known = [key for key in PROTOCOL_DEFAULTS if key in protocol]
     order = known + sorted(protocol.keys() - set(known))
-    listing = ", ".join(f"{key}={protocol[key]}" for key in order)
+    listing = clean(", ".join(f"{key}={text(protocol[key])}" for key in order))
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
     if any(row.mark for row in rows):
@@ -37,9 +35,8 @@ def caption(rows: list[Row], normal: Run, what: str = "A row", zero: bool = True
         facts.append(f"Data: {', '.join(named)}.")
     if zero and any(row.zero for row in rows):
         facts.append("Zero: free of forgetting by construction, and measured so.")
-    threads = normal.setting.get("threads", "?")
-    plural = "" if threads == "1" else "s"
-    facts.append(f"Run on {normal.setting.get('device', '?')} with {threads} thread{plural}.")
+    plural = "" if normal.spec.threads == 1 else "s"
+    facts.append(f"Run on {normal.setting['device']} with {normal.spec.threads} thread{plural}.")
     return facts
 
 
@@ -68,10 +65,11 @@ def warnings(
     found: list[str] = []
     for row in rows:
         found += _not_counted(row, name)
-        if row.head.zero_forgetting and row.value("bwt") is not None and not row.zero:
+        bwt = row.value("bwt")
+        if row.head.zero_forgetting and bwt is not None and not row.zero:
             found.append(
                 f"{name(row)}: declared free of forgetting, yet the accuracy on an earlier task "
-                f"changed (BWT {_bwt(row)})."
+                f"changed (BWT {bwt.mean:.4g})."
             )
         own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
         found += [f"{name(row)}: {sentence}" for sentence in own]
@@ -180,21 +178,15 @@ def shown_warnings(
     return found
 
 
-def _filled(text: str, value: float) -> str:
+def _filled(warning: str, value: float) -> str:
     """The value in place of `{value}` or `{value:.2f}`. Nothing else is replaced: the text comes
     from a record, and `str.format` would obey whatever stands in it."""
     return re.sub(
         r"\{value(?::\.(\d)f)?\}",
         lambda found: f"{value:.{found[1]}f}" if found[1] else f"{value:g}",
-        text,
+        warning,
     )
 
 
 def _seeds(seeds: list[int]) -> str:
     return f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
-
-
-def _bwt(row: Row) -> str:
-    value = row.value("bwt")
-    assert value is not None
-    return f"{value.mean:.4g}"

@@ -30,28 +30,31 @@ def write(
     for name in formats:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
-    paths = []
-    try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-        for table in tables:
-            for name in formats:
-                if name not in TABLES:
-                    continue
-                path = out_dir / f"table-{slug(table.benchmark)}.{name}"
-                write_atomically(path, render(table, name, standalone).encode())
-                paths.append(path)
-        if "html" in formats:
-            from clbench.report import page
+    files = {
+        f"table-{slug(table.benchmark)}.{name}": render(table, name, standalone).encode()
+        for table in tables
+        for name in formats
+        if name in TABLES
+    }
+    if "html" in formats:
+        from clbench.report import page
 
-            path = out_dir / PAGE
-            write_atomically(path, page.render(tables, records).encode())
-            paths.append(path)
+        files[PAGE] = page.render(tables, records).encode()
+    return put(out_dir, files)
+
+
+def put(folder: Path, files: dict[str, bytes]) -> list[Path]:
+    """Write files by name into a folder; their paths."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_atomically(folder / name, content)
     except OSError as error:
         raise UserError(
-            f"Tables cannot be written to {out_dir}: {error.strerror or error}. "
+            f"Files cannot be written to {folder}: {error.strerror or error}. "
             "Fix the cause, or name another folder."
         ) from None
-    return paths
+    return [folder / name for name in files]
 
 
 def render(table: Table, name: str, standalone: bool = False) -> str:

@@ -173,6 +173,9 @@ def test_published_stands_beside_measured(
     page.get_by_label("I_T", exact=True).check()
     assert "intransigence" in page.locator(".caption").last.inner_text()
     assert "paper I" in page.locator(".main thead button").all_inner_texts()
+    page.get_by_label("I_T pp", exact=True).check()  # both columns bring the same warning
+    said = page.locator(".warnings li").all_inner_texts()
+    assert sum("No intransigence" in warning for warning in said) == 1
 
 
 def test_streams_of_one_title_are_told_apart(

@@ -113,6 +113,8 @@ def test_charts_have_a_text_alternative(open_page: Open, open_method: Record) ->
         "Task 1: 95.00 after task 1, 90.00 after task 2; Task 2: 80.00 after task 2",
         "Task 1: 71.00 epoch 1, 73.00 epoch 3; Task 2: 71.00 epoch 1, 73.00 epoch 3",
         "Task 1: 1.00 epoch 1, 0.33 epoch 3; Task 2: 1.00 epoch 1, 0.33 epoch 3",
+        "Layer 1: 10.00 after task 1, 30.00 after task 2; "
+        "Layer 2: 20.00 after task 1, 40.00 after task 2",
     }
     cells = page.get_by_role("grid").get_by_role("gridcell").all_inner_texts()
     assert cells == ["95.00", "60.00", "90.00", "80.00"]

@@ -225,6 +225,27 @@ def test_the_newest_joint_is_the_reference_and_is_named(record: Make) -> None:
     assert any("measured against joint (lr=0.2)" in warning for warning in table.warnings())
 
 
+@pytest.mark.parametrize(
+    ("better", "other"),
+    [
+        ({"method": "joint[each=true]"}, {"R": [[None, None], [97.0, 85.0]]}),
+        ({}, {"method": "joint[each=true]", "spec__method__version": 2}),
+        ({"spec__method__version": 2}, {"finished": "2026-02-01T00:00:00+00:00"}),
+        ({"spec__method__version": 10}, {"spec__method__version": 9}),
+    ],
+)
+def test_the_better_reference_is_taken(
+    record: Make, better: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """By tests after every task, then without parameters, then by version, then by date."""
+    bounds = [
+        record(**{"method": "joint", "last": (97.0, accuracy)} | changes)
+        for accuracy, changes in ((90.0, better), (85.0, other))
+    ]
+    table = only([record("ewc", 0, last=(90.0, 80.0)), *bounds], columns=("intransigence",))
+    assert column(table, "intransigence")[0] == "10.00"  # 90 - 80
+
+
 def test_any_method_can_be_the_upper_bound(record: Make) -> None:
     bound = record("all-at-once", 0, last=(97.0, 90.0), upper_bound=True)
     table = only([record("ewc", 0, last=(90.0, 80.0)), bound], columns=("intransigence",))

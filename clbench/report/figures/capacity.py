@@ -23,14 +23,11 @@ def draw(table: Table) -> Picture:
         f"{suggestion(','.join(laying_open('layers', '%')))}.",
     )
     drawn = [(row, entry) for row in rows for entry in shares(row)]
-    titles = {row.head.lays_open[entry].title for row, entry in drawn}
-    names = style.names(
-        [
-            row.name if len(titles) == 1 else f"{row.name}: {row.head.lays_open[entry].title}"
-            for row, entry in drawn
-        ],
-        2 * TITLE,
-    )
+    titles = [row.head.lays_open[entry].title for row, entry in drawn]
+    alone = len(set(titles)) == 1
+    named = zip(drawn, titles, strict=True)
+    full = [row.name if alone else f"{row.name}: {title}" for (row, _), title in named]
+    names = style.names(full, 2 * TITLE)
     figure, axes = panels(names, 1.7, extra=0.35)
     layers = max(len(row.head.layers[entry][0]) for row, entry in drawn)
     for ax, (row, entry) in zip(axes, drawn, strict=True):
@@ -40,11 +37,11 @@ def draw(table: Table) -> Picture:
     label_outer(axes, "after task", "share of the layer (%)")
     key(figure, axes, layers, "layer")
     what = [
-        *(f"{title[:1].upper()}{title[1:]} (%)." for title in sorted(titles)),
+        *(f"{title[:1].upper()}{title[1:]} (%)." for title in sorted(set(titles))),
         "Layers count from the input.",
         spread(rows, "Lines and bands") if layers <= len(style.COLOURS) else seeds(rows),
     ]
-    return Picture(figure, words(table, rows, what, names if len(titles) == 1 else ()))
+    return Picture(figure, words(table, rows, what, names if alone else ()))
 
 
 def shares(row: Row) -> list[str]:

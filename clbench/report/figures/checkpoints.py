@@ -5,7 +5,6 @@ trained, and nothing in the checkpoint is executed. The network of a method that
 spaces open has a function `spaces(x, task) -> {name: tensor of (n, width)}`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,6 @@ def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
 
     store = Store(source.out)
     record = store.read(run.id)
-    path = store.checkpoint_path(run.id)
     if record is None:
         raise UserError(f"Run {run.id} is gone from {source.out}. Run the command again.")
     cell = cell_of(record, source.files)
@@ -103,14 +101,12 @@ def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
             f"{run.method} lays latent spaces open, but its network has no function "
             "`spaces(x, task)`."
         )
+    path = store.checkpoint_path(run.id)
     state = _state(path, record)
     try:
         strategy.load_state_dict(state)
     except RuntimeError:  # torch's, where names or shapes of weights are others
-        raise UserError(
-            f"{path} does not fit the network that clbench builds today: clbench run --rerun all "
-            "trains the run again."
-        ) from None
+        raise _unusable(path, "does not fit the network that clbench builds today") from None
     return strategy.model.eval(), stream
 
 
@@ -120,14 +116,10 @@ def latents(network: Any, stream: Stream, k: int, most: int) -> Latents:
     test = stream.tasks[k].test
     order = torch.randperm(len(test), generator=generator(0, "latent", k))
     chosen = order[:most].sort().values
-    parts: Sequence[dict[str, torch.Tensor]] = [
-        network.spaces(test.inputs(rows), k) for rows in chosen.split(stream.eval_batch)
-    ]
+    parts = [network.spaces(test.inputs(rows), k) for rows in chosen.split(stream.eval_batch)]
     spaces = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     if not all(z.isfinite().all() for z in spaces.values()):
-        raise UserError(
-            f"Latent values of the network on task {k + 1} are not finite: it diverged."
-        )
+        raise UserError(f"Latent values of task {k + 1} are not finite: the network diverged.")
     return Latents({name: z.numpy() for name, z in spaces.items()}, test.labels[chosen].numpy())
 
 
@@ -139,13 +131,11 @@ def _state(path: Path, record: Record) -> dict[str, Any]:
     except DamagedRecordError:
         kept = None
     except Exception as error:  # torch.load raises many kinds for a damaged file
-        raise UserError(
-            f"{path} cannot be read ({type(error).__name__}): clbench run --rerun all trains the "
-            "run again."
-        ) from None
+        raise _unusable(path, f"cannot be read ({type(error).__name__})") from None
     if kept is None or kept.spec != record.spec or kept.done != record.done:
-        raise UserError(
-            f"{path} is not the checkpoint of the record beside it: clbench run --rerun all trains "
-            "the run again."
-        )
+        raise _unusable(path, "is not the checkpoint of the record beside it")
     return state
+
+
+def _unusable(path: Path, why: str) -> UserError:
+    return UserError(f"{path} {why}: clbench run --rerun all trains the run again.")

@@ -59,40 +59,35 @@ def draw(table: Table, source: Checkpoints) -> Picture:
     spaces = list(dict.fromkeys(name for row in kept for name in space_names(row)))
     classes = sorted({int(c) for one in found for c in np.unique(one.last.labels)})
     shown = sorted({int(k) for one in found for k in np.unique(one.first.labels)})
-    tasks, first = runs[0].tasks, shown[-1]
+    tasks, first, half = runs[0].tasks, shown[-1], len(spaces)
     names = labels(kept)
     sides = [style.wrapped(name, _SIDE) for name in names]
     figure, grid = _grid(
         len(kept),
-        len(spaces),
+        half,
         left=0.34 if any("\n" in side for side in sides) else 0.22,
         bottom=0.22 if max(len(classes), len(shown)) <= _ONE_LINE else 0.36,
     )
-    half = len(spaces)
     for axes, one, side in zip(grid, found, sides, strict=True):
         axes[0].set_ylabel(side, fontsize=style.SMALL)
-        for part_axes, part, groups in (
-            (axes[:half], one.last, classes),
-            (axes[half:], one.first, shown),
-        ):
-            for ax, name in zip(part_axes, spaces, strict=True):
-                _panel(ax, part.spaces.get(name), part.labels, groups)
+        for ax, name in zip(axes[:half], spaces, strict=True):
+            _panel(ax, one.last.spaces.get(name), one.last.labels, classes)
+        for ax, name in zip(axes[half:], spaces, strict=True):
+            _panel(ax, one.first.spaces.get(name), one.first.labels, shown)
     for ax, name in zip(grid[0], style.names(spaces, 12) * 2, strict=True):
         ax.set_title(name, pad=2)
     _key(figure, grid[0][:half], f"task {tasks}, by class", "class", classes)
     _key(figure, grid[0][half:], f"tasks 1 to {first}, by task", "task", shown)
+    behind = "; ".join(f"{run.method}, seed {run.seed} (run {run.id})" for run in runs)
     what = [
         f"t-SNE (perplexity {PERPLEXITY:g}, PCA start, seed 0) of the latent spaces "
         f"{' and '.join(spaces)} of test data after the last task: left, task {tasks} by class; "
         f"right, tasks 1 to {first} by task, each as the network computes it for that task.",
         f"At most {SAMPLES:,} samples per panel. Axes have no unit, and positions in different "
         "panels cannot be compared.",
-        "Drawn from "
-        + "; ".join(f"{run.method}, seed {run.seed} (run {run.id})" for run in runs)
-        + ".",
+        f"Drawn from {behind}.",
     ]
-    missing = [row.name for row in rows if row not in kept]
-    if missing:
+    if missing := [row.name for row in rows if row not in kept]:
         what.append(f"Not drawn, as there is no checkpoint: {', '.join(missing)}.")
     return Picture(figure, words(table, kept, what, names, runs))
 
@@ -134,10 +129,9 @@ def _same_seed(rows: Sequence[Row], source: Checkpoints) -> list[Run]:
 
 def _grid(rows: int, spaces: int, left: float, bottom: float) -> tuple[Any, list[list[Any]]]:
     """Square panels, two halves of `spaces` in a row, with room (in inches) for names and keys."""
-    gap, middle, top = 0.06, 0.22, 0.3  # inches
+    gap, middle, top = 0.06, 0.22, 0.3
     across = 2 * spaces
-    side = (style.TEXT - left - (across - 2) * gap - middle - 0.02) / across
-    side = min(side, 2.2)
+    side = min((style.TEXT - left - (across - 2) * gap - middle - 0.02) / across, 2.2)
     height = top + rows * (side + gap) + bottom
     figure = style.new_figure(style.TEXT, height)
     figure.set_layout_engine("none")
@@ -154,14 +148,12 @@ def _key(figure: Any, axes: Sequence[Any], title: str, word: str, groups: Sequen
     """What one half of the figure shows, above it, and what its colours mean, below."""
     centre = (axes[0].get_position().x0 + axes[-1].get_position().x1) / 2
     figure.text(centre, 0.995, title, ha="center", va="top", fontsize=style.SMALL + 1)
-    looks = [_look(i) for i in range(len(groups))]
-    one_line = len(groups) <= _ONE_LINE
     figure.legend(
-        [Line2D([], [], **look) for look in looks],
+        [Line2D([], [], **_look(i)) for i in range(len(groups))],
         [f"{word} {group}" if len(groups) <= _WORDS else str(group) for group in groups],
         loc="lower center",
         bbox_to_anchor=(centre, 0.0),
-        ncols=len(groups) if one_line else -(-len(groups) // 2),
+        ncols=len(groups) if len(groups) <= _ONE_LINE else -(-len(groups) // 2),
         handlelength=0.8,
         handletextpad=0.4,
         columnspacing=1.0,
@@ -177,9 +169,8 @@ def _panel(
     ax.spines[:].set_color(style.GREY)
     flat = embed(z) if z is not None and len(z) >= _FEW else None
     if flat is None:
-        there = z is not None and z.shape[1]
         few = "too few samples" if len(labels) < _FEW else "constant"
-        word = few if there else "not there"
+        word = few if z is not None and z.shape[1] else "not there"
         ax.text(0.5, 0.5, word, transform=ax.transAxes, ha="center", va="center")
         return
     for i, group in enumerate(groups):

@@ -24,8 +24,7 @@ def draw(table: Table) -> Picture:
     width = 2.3 if len(names) > 1 else 2.6  # room for the bar and both labels
     figure, axes = panels(names, 2.15, share=False, width=width)
     matrices = [row.matrix()[0] for row in rows]
-    low = min(float(np.nanmin(matrix)) for matrix in matrices)
-    low = min(10 * np.floor(low / 10), 90.0)
+    low = min(10 * np.floor(min(np.nanmin(matrix) for matrix in matrices) / 10), 90.0)
     for ax, matrix in zip(axes, matrices, strict=True):
         image = _heat_map(ax, matrix, low)
     label_outer(axes, "test accuracy on task", "after task")
@@ -57,15 +56,12 @@ def _heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
         decimals, size = (1, 6.0) if n <= _DECIMAL else (0, 5.0)
         for (k, i), value in np.ndenumerate(matrix):
             if not np.isnan(value):
-                ink = _ink(image.norm(value))
-                shown = f"{value:.{decimals}f}"
-                ax.text(i + 1, k + 1, shown, color=ink, ha="center", va="center", fontsize=size)
+                look = {"color": _ink(image.norm(value)), "fontsize": size}
+                ax.text(i + 1, k + 1, f"{value:.{decimals}f}", ha="center", va="center", **look)
     for k in range(n):
         if not np.isnan(matrix[k, k]):
-            corner = (k + 0.5, k + 0.5)
-            frame = Rectangle(corner, 1, 1, fill=False, edgecolor="0.0")
-            frame.set_linewidth(0.8 if n <= _NUMBERS else 0.4)
-            ax.add_patch(frame)
+            width = 0.8 if n <= _NUMBERS else 0.4
+            ax.add_patch(Rectangle((k + 0.5, k + 0.5), 1, 1, fill=False, ec="0.0", lw=width))
     return image
 
 

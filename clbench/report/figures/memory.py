@@ -1,28 +1,21 @@
 """ACC against memory: a point per method, and the Pareto front of those that can be compared."""
 
-import math
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from clbench.report.figures import style
 from clbench.report.figures.picture import Picture, shown_rows, words
-from clbench.report.rows import Row, Value
+from clbench.report.rows import Row, Value, mean_value
 from clbench.report.runs import Key
 from clbench.report.table import Table
 from clbench.report.words import spread
 
 _LOG = 5.0
 """Memories that differ by more than this factor are shown on a logarithmic axis."""
-_FRONT: dict[str, Any] = {
-    "color": style.GREY,
-    "linewidth": 1.0,
-    "drawstyle": "steps-post",
-    "zorder": 1,
-}
+_FRONT: Any = {"color": style.GREY, "linewidth": 1.0, "drawstyle": "steps-post", "zorder": 1}
 
 
 def draw(table: Table) -> Picture:
@@ -37,7 +30,7 @@ def draw(table: Table) -> Picture:
     names = style.names([row.name for row in rows])
     figure = style.new_figure(style.TEXT, max(2.6, 0.155 * len(rows) + 0.5))
     ax = figure.subplots()
-    handles = [_point(ax, row, i) for i, row in enumerate(rows)]
+    handles = [_point(ax, row, i, names[i]) for i, row in enumerate(rows)]
     sizes = [value.mean for row in rows if (value := megabytes(row)) is not None]
     if max(sizes) > _LOG * min(sizes) > 0:
         _log(ax)
@@ -50,11 +43,9 @@ def draw(table: Table) -> Picture:
         ax.plot([*x, edge], [*y, y[-1]], **_FRONT)
     ax.set_xlabel("architecture + replay memory (MB)")
     ax.set_ylabel("ACC (%)")
-    entries = list(names)
     if fronts:
-        handles.append(Line2D([], [], **_FRONT))
-        entries.append("Pareto front")
-    figure.legend(handles, entries, loc="outside right upper")
+        handles.append(Line2D([], [], **_FRONT, label="Pareto front"))
+    figure.legend(handles=handles, loc="outside right upper")
     what = [
         "ACC: mean over all tasks of the test accuracy (%) after the last task. Memory: "
         "architecture and replayed samples, 4 bytes per number, MB = 10^6 bytes. Other state that "
@@ -70,10 +61,7 @@ def draw(table: Table) -> Picture:
 
 def megabytes(row: Row) -> Value | None:
     """Architecture + replay of a row; None unless every seed knows both."""
-    sums = [run.values["arch"] + run.values["replay"] for run in row.counted]
-    if any(math.isnan(value) for value in sums):
-        return None
-    return Value(statistics.fmean(sums), statistics.stdev(sums) if len(sums) > 1 else None)
+    return mean_value([run.values["arch"] + run.values["replay"] for run in row.counted])
 
 
 def pareto_fronts(rows: Sequence[Row]) -> list[list[tuple[float, float]]]:
@@ -81,7 +69,7 @@ def pareto_fronts(rows: Sequence[Row]) -> list[list[tuple[float, float]]]:
     points: dict[Key, list[tuple[float, float]]] = {}
     for row in rows:
         memory, accuracy = megabytes(row), row.value("acc")
-        if memory is not None and accuracy is not None and not row.reference:
+        if memory and accuracy and not row.reference:
             points.setdefault(row.head.condition, []).append((memory.mean, accuracy.mean))
     fronts = []
     for condition in sorted(points):
@@ -93,7 +81,7 @@ def pareto_fronts(rows: Sequence[Row]) -> list[list[tuple[float, float]]]:
     return fronts
 
 
-def _point(ax: Any, row: Row, i: int) -> Any:
+def _point(ax: Any, row: Row, i: int, name: str) -> Line2D:
     memory, accuracy = megabytes(row), row.value("acc")
     assert memory is not None
     assert accuracy is not None
@@ -110,12 +98,12 @@ def _point(ax: Any, row: Row, i: int) -> Any:
         capsize=2,
         zorder=3,
     )
-    return Line2D([], [], **look)
+    return Line2D([], [], **look, label=name)
 
 
 def _log(ax: Any) -> None:
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from clbench.report.figures import style
 
 ACROSS = 3
-
-
 TITLE = 28
 """Characters in a line over a panel; a title has two."""
 

@@ -1,19 +1,18 @@
 """What a figure is made of and comes with: the rows it may show, and the words beside it."""
 
-import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from clbench.errors import UserError
 from clbench.report.rows import Row, usual
 from clbench.report.runs import Run
 from clbench.report.table import Table
+from clbench.report.terminal import wrapped
 from clbench.report.words import caption, listed, warnings
 
 MOST = 24
 """Methods that one figure can hold and still be read."""
-_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -23,20 +22,11 @@ class Picture:
     figure: Any
     caption: list[str]
 
-    def noted(self, note: str) -> "Picture":
-        """With a sentence more, right after what is shown."""
+    def text(self, note: str = "") -> str:
+        """The caption as it is written beside the figure; a note comes after what is shown."""
         first, *rest = self.caption
-        return replace(self, caption=[first, note, *rest]) if note else self
-
-    def text(self) -> str:
-        """The caption as it is written beside the figure."""
-        lines = [
-            line
-            for paragraph in self.caption
-            for line in textwrap.wrap(
-                paragraph, _WIDTH, break_on_hyphens=False, break_long_words=False
-            )
-        ]
+        paragraphs = [first, note, *rest] if note else [first, *rest]
+        lines = [line for paragraph in paragraphs for line in wrapped(paragraph)]
         return "\n".join(lines) + "\n"
 
 
@@ -52,11 +42,8 @@ def shown_rows(
     wants: Callable[[Row], bool] = lambda row: True,
     lacking: str = "",
 ) -> list[Row]:
-    """The rows of the table that the figure can show, all with finished runs.
-
-    `tasks` is the fewest that it makes sense for, `wants` chooses among rows, and `lacking` is the
-    sentence for a table with none that is wanted.
-    """
+    """The rows with finished runs and at least so many tasks that the figure `wants`; `lacking` is
+    the sentence for a table that has none."""
     done = [row for row in table.rows if row.counted]
     if not done:
         raise LackingError(
@@ -88,18 +75,16 @@ def words(
 ) -> list[str]:
     """The caption: what is shown, the table's usual setting, what is not in it, and the runs.
 
-    `drawn` are the names as the figure prints them, for those that it had to shorten; `runs` are
-    those behind it if not all of the rows'.
+    `drawn` are the names as the figure prints them; `runs` are those behind it if not all.
     """
-    shown = list(rows)
-    title = table.title if table.title == table.benchmark else f"{table.title} ({table.benchmark})"
     # names say how a row differs from the table's usual setting, which need not be drawn
-    facts = caption(shown, usual(table.rows), what="A method", zero=False)
-    paragraphs = [f"{title}. {' '.join(what)}", " ".join(facts)]
+    facts = caption(rows, usual(table.rows), what="A method", zero=False)
+    paragraphs = [f"{table.name}. {' '.join(what)}", " ".join(facts)]
     for row, name in zip(rows, drawn, strict=False):
         if name != row.name:
             paragraphs.append(f"{name} is {row.name}.")
-    notes = warnings([*shown, *_unfinished(table)], [], table.skipped, lambda row: row.name)
+    unfinished = [row for row in table.rows if not row.counted]
+    notes = warnings([*rows, *unfinished], [], table.skipped, lambda row: row.name)
     paragraphs += [f"Warning: {note}" for note in notes]
     behind = runs or [run for row in rows for run in row.counted]
     paragraphs.append(f"Runs: {', '.join(run.id for run in behind)}.")
@@ -114,10 +99,6 @@ def seeds(rows: Sequence[Row]) -> str:
         span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         return f"Means over {span} seeds."
     (only,) = sets
-    return (
-        f"Seed {only[0]}." if len(only) == 1 else f"Means over {len(only)} seeds ({listed(only)})."
-    )
-
-
-def _unfinished(table: Table) -> list[Row]:
-    return [row for row in table.rows if not row.counted]
+    if len(only) == 1:
+        return f"Seed {only[0]}."
+    return f"Means over {len(only)} seeds ({listed(only)})."

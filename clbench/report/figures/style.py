@@ -33,34 +33,19 @@ HEAT = "cividis"
 
 _FONT = "DejaVu Sans"  # comes with matplotlib, so it is the same everywhere
 _RC = {
-    "font.family": _FONT,
-    "font.size": SMALL,
-    "axes.titlesize": SMALL,
-    "axes.labelsize": SMALL + 1,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "legend.handlelength": 3.0,
-    "legend.borderaxespad": 0.3,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.0,
-    "text.parse_math": False,  # a $ in a name is a $
-    "text.usetex": False,
+    "font.family": _FONT, "font.size": SMALL,
+    "axes.titlesize": SMALL, "axes.labelsize": SMALL + 1, "axes.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "axes.axisbelow": True, "grid.color": "0.9", "grid.linewidth": 0.5,
+    "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
+    "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "legend.fontsize": SMALL, "legend.frameon": False, "legend.handlelength": 3.0,
+    "legend.borderaxespad": 0.3, "lines.linewidth": 1.2, "lines.markersize": 4.0,
+    "text.parse_math": False, "text.usetex": False,  # a $ in a name is a $
     "pdf.fonttype": 42,  # TrueType, as publishers ask for
     "svg.hashsalt": "clbench",  # the same ids every time
     "savefig.dpi": 300,
-    "figure.dpi": 100,
-}
+}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -81,10 +66,8 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def look(i: int, n: int = 0) -> dict[str, Any]:
-    """Colour, marker and line style of the i-th of n things; no two are alike up to 84.
-
-    If n is given, more than there are colours go from dark to light, in order.
-    """
+    """Colour, marker and line style of the i-th thing, different up to 84. If n is given and
+    there are not as many colours, they go from dark to light."""
     return {
         "color": shade(i, n) if n > len(COLOURS) else COLOURS[i % len(COLOURS)],
         "marker": MARKERS[i % len(MARKERS)],
@@ -94,16 +77,13 @@ def look(i: int, n: int = 0) -> dict[str, Any]:
 
 def shade(i: int, n: int) -> tuple[float, float, float, float]:
     """The i-th of n colours from dark to light; the palest end is left out."""
-    red, green, blue, alpha = colormaps[HEAT](0.9 * i / max(n - 1, 1))
-    return red, green, blue, alpha
+    colour: tuple[float, float, float, float] = colormaps[HEAT](0.9 * i / max(n - 1, 1))
+    return colour
 
 
 def names(texts: Sequence[str], width: int = 46) -> list[str]:
-    """Each text on one line of at most `width` characters, no two alike.
-
-    A long one loses its middle, as what tells two of them apart is mostly at the ends. What the
-    font lacks is written as [U+4E2D].
-    """
+    """Each text on one line of at most `width` characters, no two alike: a long one loses its
+    middle. What the font lacks is written as [U+4E2D]."""
     short: list[str] = []
     for text in texts:
         shown = _in_font(text)

@@ -2,16 +2,16 @@
 
 import importlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.files import write_atomically
 from clbench.report.escape import slug
 from clbench.report.figures import style
 from clbench.report.figures.picture import LackingError, Picture
 from clbench.report.table import Table
+from clbench.report.write import put
 
 # what would name the day or the version of a library
 _METADATA: dict[str, dict[str, Any]] = {
@@ -25,30 +25,28 @@ def write(
     kind: str,
     tables: Iterable[Table],
     folder: Path,
-    formats: Iterable[str],
+    formats: Sequence[str],
     note: str = "",
     **options: Any,
 ) -> tuple[list[Path], list[str]]:
     """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
 
-    Returns the paths, captions included, and a sentence for every table that was left out; if
-    none can be drawn, the first sentence is the error. `note` is a sentence for each caption;
-    `options` are passed on to the figure.
+    Returns the paths, captions included, and a sentence for every table that was left out, which
+    is the error if none can be drawn. `note` is a sentence for each caption.
     """
     draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
     paths: list[Path] = []
     left_out: list[str] = []
-    formats = list(formats)
     for table in tables:
         with style.styled():
             try:
-                picture: Picture = draw(table, **options).noted(note)
+                picture: Picture = draw(table, **options)
             except LackingError as error:
                 left_out.append(str(error))
                 continue
-            files = {name: render(picture, name) for name in formats}
-        files["txt"] = picture.text().encode()
-        paths += _put(folder, f"figure-{kind}-{slug(table.benchmark)}", files)
+            stem = f"figure-{kind}-{slug(table.benchmark)}"
+            files = {f"{stem}.{name}": render(picture, name) for name in formats}
+        paths += put(folder, files | {f"{stem}.txt": picture.text(note).encode()})
     if not paths:
         raise UserError(left_out[0])
     return paths, left_out
@@ -59,19 +57,3 @@ def render(picture: Picture, name: str) -> bytes:
     file = io.BytesIO()
     picture.figure.savefig(file, format=name, metadata=_METADATA[name])
     return file.getvalue()
-
-
-def _put(folder: Path, stem: str, files: dict[str, bytes]) -> list[Path]:
-    paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            path = folder / f"{stem}.{name}"
-            write_atomically(path, content)
-            paths.append(path)
-    except OSError as error:
-        raise UserError(
-            f"Figures cannot be written to {folder}: {error.strerror or error}. "
-            "Name another folder with --to."
-        ) from None
-    return paths

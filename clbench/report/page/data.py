@@ -15,7 +15,6 @@ from clbench.report import latex, plain
 from clbench.report.columns import COLUMNS, MATRIX, PAPER
 from clbench.report.escape import clean, slug
 from clbench.report.paper import beside, remarks
-from clbench.report.rows import Row
 from clbench.report.runs import Run
 from clbench.report.table import Table, best
 from clbench.report.words import shown_warnings, spread
@@ -30,19 +29,16 @@ def content(tables: list[Table], records: Iterable[Record], version: str = "") -
     shown = {run.id: run for run in runs}
     epochs = sum(run.epochs for run in shown.values())
     every = max(1, math.ceil(epochs / EPOCHS))
-    pool = _Pool()
+    pool: dict[str, int] = {}
     entries = {
         name: _run(shown[name], record, every)
         for record in records
         if (name := clean(record.id)) in shown
     }
-    notes = []
-    if every > 1:
-        notes.append(
-            f"This page holds {len(shown):,} runs with {epochs:,} epochs: training curves show "
-            f"one epoch in {every} and the last of each task."
-        )
-    benchmarks = [_benchmark(table, entries, pool) for table in tables]
+    thinned = (
+        f"This page holds {len(shown):,} runs with {epochs:,} epochs: training curves show "
+        f"one epoch in {every} and the last of each task."
+    )
     return {
         "schema": 1,
         "version": version,
@@ -53,28 +49,16 @@ def content(tables: list[Table], records: Iterable[Record], version: str = "") -
         ],
         "paper": [{"key": c.key, "heading": c.heading, "formula": c.formula} for c in PAPER],
         "shown": [c.key for c in tables[0].columns if c not in PAPER] if tables else [],
-        "notes": notes,
-        "benchmarks": benchmarks,
-        "pool": pool.values,
+        "notes": [thinned] if every > 1 else [],
+        "benchmarks": [_benchmark(table, entries, pool) for table in tables],
+        "pool": [json.loads(text) for text in pool],
     }
 
 
-class _Pool:
-    """Values that many runs share, each kept once: a run holds their places."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[str, int] = {}
-
-    def put(self, text: str) -> int:
-        """The place of a value, given as JSON."""
-        place = self._places.setdefault(text, len(self.values))
-        if place == len(self.values):
-            self.values.append(json.loads(text))
-        return place
-
-
-def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) -> dict[str, Any]:
+def _benchmark(
+    table: Table, entries: dict[str, dict[str, Any]], pool: dict[str, int]
+) -> dict[str, Any]:
+    """A table and its runs; `pool` gets the facts that many runs share, each with its place."""
     always = replace(table, columns=[]).warnings()
     of_column = {
         key: [w for w in replace(table, columns=[column]).warnings() if w not in always]
@@ -83,11 +67,16 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
     bold = set(best(table.rows, list(COLUMNS.values())))
     rows = []
     for number, row in enumerate(table.rows):
-        values = row.values()
         runs = sorted([*row.counted, *row.others], key=lambda run: (run.seed, run.id))
-        found = [_pooled(entries[run.id], pool) for run in runs if run.id in entries]
+        found = []
+        for entry in [entries[run.id] for run in runs if run.id in entries]:
+            facts = entry["facts"].items()
+            places = {name: pool.setdefault(text, len(pool)) for name, text in facts}
+            found.append(entry | {"facts": places})
         if not found:
             continue  # its files are gone since the table was made
+        published = beside(row)
+        shown = {c.key: table.show(row, c, " ± {}") for c in PAPER} if published else {}
         rows.append(
             {
                 "name": row.name,
@@ -96,14 +85,14 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
                 "rule": table.new_block(number),
                 "seeds": len(row.counted),
                 "values": {
-                    column.key: [
+                    key: [
                         table.show(row, column, " ± {}"),
-                        _round(value.mean if value else None, 6),
+                        _round(value.mean if (value := row.value(key)) else None, 6),
                     ]
-                    for value, column in zip(values.values(), COLUMNS.values(), strict=True)
+                    for key, column in COLUMNS.items()
                 },
                 "best": [key for key in COLUMNS if (number, key) in bold],
-                "published": _published(table, row),
+                "published": published and published | {"shown": shown},
                 "runs": found,
             }
         )
@@ -124,21 +113,9 @@ def _benchmark(table: Table, entries: dict[str, dict[str, Any]], pool: _Pool) ->
     }
 
 
-def _published(table: Table, row: Row) -> dict[str, Any] | None:
-    """The paper's numbers for this row, to sort by and as the other formats print them."""
-    found = beside(row)
-    if found is None:
-        return None
-    return found | {"shown": {c.key: table.show(row, c, " ± {}") for c in PAPER}}
-
-
-def _pooled(entry: dict[str, Any], pool: _Pool) -> dict[str, Any]:
-    return entry | {"facts": {name: pool.put(text) for name, text in entry["facts"].items()}}
-
-
 def _run(run: Run, record: Record, every: int) -> dict[str, Any]:
     """One entry under a row: its measurements, and what it was made with and by."""
-    spec, memory = record.spec, record.memory
+    spec = record.spec
     facts = {
         "Method": spec.method,
         "Benchmark": spec.benchmark,
@@ -159,7 +136,7 @@ def _run(run: Run, record: Record, every: int) -> dict[str, Any]:
         "curve": _curve(record.curve, every),
         "train": [round(value, 3) for value in record.seconds.train],
         "eval": [round(value, 3) for value in record.seconds.eval],
-        "memory": msgspec.to_builtins(memory),
+        "memory": msgspec.to_builtins(record.memory),
         "peak": record.peak_memory,
         "started": record.started,
         "finished": record.finished,
@@ -195,17 +172,15 @@ def _curve(epochs: list[Epoch], every: int) -> dict[str, list[Any]] | None:
         for at, epoch in enumerate(epochs)
         if not at % every or at == last or epochs[at + 1].task != epoch.task
     ]
-    return (
-        {
-            "at": [at + 1 for at, _ in kept],
-            "task": [epoch.task for _, epoch in kept],
-            "epoch": [epoch.epoch for _, epoch in kept],
-            "accuracy": [_round(epoch.valid_accuracy, 3) for _, epoch in kept],
-            "loss": [_round(epoch.loss, 4) for _, epoch in kept],
-        }
-        if kept
-        else None
-    )
+    if not kept:
+        return None
+    return {
+        "at": [at + 1 for at, _ in kept],
+        "task": [epoch.task for _, epoch in kept],
+        "epoch": [epoch.epoch for _, epoch in kept],
+        "accuracy": [_round(epoch.valid_accuracy, 3) for _, epoch in kept],
+        "loss": [_round(epoch.loss, 4) for _, epoch in kept],
+    }
 
 
 def _accuracies(row: list[float | None]) -> list[float | None]:

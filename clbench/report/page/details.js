@@ -2,13 +2,12 @@
 
 /** The runs of a row, each drawn when it is first opened. */
 function rowDetails(benchmark, row) {
-  const box = el("div", { class: "runs" });
-  if (row.published) box.append(publishedWords(row.published));
+  const box = el("div.runs", row.published && publishedWords(row.published));
   for (const run of row.runs) {
     const entry = el(
-      "details",
-      { class: "run", id: `run-${run.id}`, open: state.runs.has(run.id) },
-      el("summary", {}, el("strong", {}, `Seed ${run.seed}`), ...runSummary(benchmark, run)),
+      "details.run",
+      { id: `run-${run.id}`, open: state.runs.has(run.id) },
+      el("summary", el("strong", `Seed ${run.seed}`), ...runSummary(run)),
     );
     const draw = () => {
       if (entry.open && entry.childElementCount === 1) entry.append(runDetails(benchmark, run));
@@ -22,31 +21,23 @@ function rowDetails(benchmark, row) {
   return box;
 }
 
-function runSummary(benchmark, run) {
+function runSummary(run) {
   const parts = DATA.columns
-    .filter((column) => state.columns.has(column.key) && isNumber(run.values[column.key]))
-    .map((column) =>
-      column.key === "time"
-        ? el("span", {}, `${show(run.values.time, 1)} s`)
-        : el(
-            "span",
-            {},
-            `${column.heading.replace(/ (%|pp|MB)$/, "")} ${show(run.values[column.key])}` +
-              `${column.heading.endsWith("MB") ? " MB" : ""}`,
-          ),
-    );
-  const status =
-    run.status === "done"
-      ? run.fault
-        ? "left out"
-        : "done"
-      : run.status === "partial"
-        ? `${run.done} of ${run.tasks} tasks`
-        : run.status;
+    .filter(({ key }) => state.columns.has(key) && isNumber(run.values[key]))
+    .map(({ key, heading }) => {
+      if (key === "time") return `${show(run.values.time, 1)} s`;
+      const unit = heading.endsWith("MB") ? " MB" : "";
+      return `${heading.replace(/ (%|pp|MB)$/, "")} ${show(run.values[key])}${unit}`;
+    });
+  const status = run.fault ? "left out" : run.status;
   return [
-    el("span", { class: `status ${run.fault ? "failed" : run.status}` }, status),
-    ...parts,
-    el("code", {}, run.id),
+    el(
+      "span",
+      { class: `status ${run.fault ? "failed" : run.status}` },
+      status === "partial" ? `${run.done} of ${run.tasks} tasks` : status,
+    ),
+    ...parts.map((part) => el("span", part)),
+    el("code", run.id),
   ];
 }
 
@@ -64,8 +55,7 @@ function publishedWords({ shown, source, note, verdict, difference, deviations }
     apart += ".";
   }
   return el(
-    "p",
-    { class: "paper" },
+    "p.paper",
     `The paper has ${numbers || "none of these numbers"}. `,
     `Its source: ${source}${note ? ` (${note})` : ""}. `,
     `Measured here: ${shown["paper-word"]}.${apart}`,
@@ -73,50 +63,31 @@ function publishedWords({ shown, source, note, verdict, difference, deviations }
 }
 
 function runDetails(benchmark, run) {
-  const charts = el("div", { class: "charts" });
-  if (run.R.length) charts.append(heatMap(run.R, ...accuracyRange(benchmark)));
-  const curves = taskCurves(run);
-  if (curves) charts.append(curves);
-  if (run.curve)
-    charts.append(
-      trainingCurve(run, "accuracy", "Validation accuracy (%) per epoch"),
-      trainingCurve(run, "loss", "Training loss per epoch"),
-    );
-  charts.append(...run.shown.filter(({ kind }) => kind === "layers").map(layerChart));
-  const tables = [timeTable(run), ...diagnoses(run)].filter(Boolean);
-  const facts = el(
-    "div",
-    { class: "facts" },
-    measures(run),
-    ...Object.entries(run.facts).map(([name, place]) => factList(name, flat(DATA.pool[place]))),
-  );
+  const charts = [
+    ...(run.R.length ? [heatMap(run.R, ...accuracyRange(benchmark)), taskCurves(run)] : []),
+    ...(run.curve ? [trainingCurve(run, "accuracy"), trainingCurve(run, "loss")] : []),
+    ...run.shown.filter(({ kind }) => kind === "layers").map(layerChart),
+  ];
+  const tables = [run.train.length ? timeTable(run) : null, ...diagnoses(run)];
+  const facts = Object.entries(run.facts).map(([name, at]) => factList(name, flat(DATA.pool[at])));
   return el(
-    "div",
-    { class: "body" },
-    run.fault ? el("p", { class: "warning" }, `Left out of the mean: ${run.fault}.`) : null,
-    run.failure
-      ? el("div", {}, el("h3", {}, "Failure"), el("pre", { tabindex: "0" }, words(run.failure)))
-      : null,
-    ...run.warnings.map((text) => el("p", { class: "warning" }, `Warning: ${text}`)),
-    charts,
-    el("div", { class: "tables" }, ...tables),
-    facts,
+    "div.body",
+    run.fault && el("p.warning", `Left out of the mean: ${run.fault}.`),
+    run.failure && el("div", el("h3", "Failure"), el("pre", { tabindex: "0" }, run.failure)),
+    ...run.warnings.map((text) => el("p.warning", `Warning: ${text}`)),
+    el("div.charts", ...charts),
+    el("div.tables", ...tables),
+    el("div.facts", measures(run), ...facts),
   );
 }
 
 /** The ends of the colours' scale: the same for all runs on a benchmark, so that they compare. */
 function accuracyRange(benchmark) {
-  if (!benchmark.range) {
-    let low = 100;
-    for (const row of benchmark.rows)
-      for (const run of row.runs)
-        run.R.forEach((line, k) =>
-          line.forEach((value, i) => {
-            if (isNumber(value) && i <= k && value < low) low = value;
-          }),
-        );
-    benchmark.range = [Math.min(Math.floor(low / 10) * 10, 90), 100];
-  }
+  if (benchmark.range) return benchmark.range;
+  const runs = benchmark.rows.flatMap((row) => row.runs);
+  const learned = runs.flatMap((run) => run.R.flatMap((line, k) => line.slice(0, k + 1)));
+  const [low] = ends([100, ...learned.filter(isNumber)]);
+  benchmark.range = [Math.min(Math.floor(low / 10) * 10, 90), 100];
   return benchmark.range;
 }
 
@@ -147,90 +118,70 @@ function wholeTicks(n) {
   return Array.from({ length: n }, (_, i) => i + 1).filter((k) => k === 1 || roomy(k));
 }
 
-function trainingCurve(run, what, title) {
+function trainingCurve(run, what) {
   const { at, task, epoch } = run.curve;
   const groups = new Map();
   const marks = [];
   at.forEach((x, i) => {
     if (i && task[i] !== task[i - 1]) marks.push((x + at[i - 1]) / 2);
-    if (!isNumber(run.curve[what][i])) return;
     if (!groups.has(task[i])) groups.set(task[i], []);
     groups.get(task[i]).push([x, run.curve[what][i], `epoch ${epoch[i]}`]);
   });
-  if (!groups.size) return "";
   const series = [...groups].map(([number, points], i) => ({
     name: `Task ${number}`,
     points,
     colour: taskColour(i, groups.size),
   }));
   return lineChart({
-    title,
+    title: what === "accuracy" ? "Validation accuracy (%) per epoch" : "Training loss per epoch",
     series,
     marks,
     least: what === "accuracy" ? 5 : 0,
     dots: false,
+    legend: null,
     xName: "epoch of the run, a rule between tasks",
   });
 }
 
 /** A small table of numbers: `rows` are arrays, the first entry heads its row. */
 function smallTable(caption, heads, rows) {
-  // the title stands outside, or it would be cut where the table has to be scrolled
-  const title = el("figcaption", { "aria-hidden": "true" }, caption);
-  const frame = el(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el(
-      "table",
-      { class: "small" },
-      el("caption", { class: "hidden" }, caption),
-      el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-      el(
-        "tbody",
-        {},
-        ...rows.map(([first, ...rest]) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, first),
-            ...rest.map((text) => el("td", {}, text)),
-          ),
-        ),
-      ),
-    ),
+  const line = ([first, ...rest]) =>
+    el("tr", el("th", { scope: "row" }, first), ...rest.map((text) => el("td", text)));
+  const table = el(
+    "table.small",
+    el("caption.hidden", caption),
+    el("thead", el("tr", ...heads.map((head) => el("th", { scope: "col" }, head)))),
+    el("tbody", ...rows.map(line)),
   );
-  return el("figure", {}, title, frame);
+  return el(
+    "figure",
+    // the title stands outside, or it would be cut where the table has to be scrolled
+    el("figcaption", { "aria-hidden": "true" }, caption),
+    el("div.scroll", { tabindex: "0", role: "region", "aria-label": caption }, table),
+  );
 }
 
 function timeTable(run) {
-  if (!run.train.length) return null;
-  const heads = ["task", ...run.train.map((_, i) => `${i + 1}`), "all"];
-  const line = (name, values) => [
-    name,
-    ...run.train.map((_, i) => show(values[i], 1)),
-    show(
-      values.reduce((sum, value) => sum + (value ?? 0), 0),
-      1,
-    ),
-  ];
-  return smallTable("Seconds per task", heads, [
-    line("training", run.train),
-    line("evaluation", run.eval),
-  ]);
+  const line = (name, values) => {
+    const all = values.reduce((sum, value) => sum + value, 0);
+    return [name, ...run.train.map((_, i) => show(values[i], 1)), show(all, 1)];
+  };
+  return smallTable(
+    "Seconds per task",
+    ["task", ...run.train.map((_, i) => `${i + 1}`), "all"],
+    [line("training", run.train), line("evaluation", run.eval)],
+  );
 }
 
 /** What the method lays open about itself, by the titles, kinds and units that it declares. */
 function diagnoses(run) {
   const found = run.shown.filter(({ kind }) => kind === "without").map(withoutTable);
   const numbers = run.shown.filter(({ kind }) => kind === "number");
-  if (numbers.length)
-    found.push(
-      smallTable(
-        "Diagnostics after each task",
-        ["after task", ...numbers[0].values.map((_, i) => `${i + 1}`)],
-        numbers.map((one) => [titled(one), ...one.values.map(short)]),
-      ),
-    );
+  if (numbers.length) {
+    const heads = ["after task", ...numbers[0].values.map((_, i) => `${i + 1}`)];
+    const rows = numbers.map((one) => [titled(one), ...one.values.map(short)]);
+    found.push(smallTable("Diagnostics after each task", heads, rows));
+  }
   return found;
 }
 
@@ -264,7 +215,6 @@ function layerChart(one) {
     least: one.unit === "%" ? 5 : 0,
     xName: "after task",
     xTicks: wholeTicks(one.values.length),
-    named: true,
   });
 }
 
@@ -273,40 +223,28 @@ const titled = ({ title, unit }) =>
 const short = (value) => (isNumber(value) ? String(Number(value.toPrecision(3))) : "");
 
 function measures(run) {
-  const facts = [
+  const columns = DATA.columns.filter(({ key }) => isNumber(run.values[key]));
+  const memory = Object.entries(run.memory);
+  return factList("Run", [
     ["run", run.id],
     ["seed", run.seed],
     ["status", `${run.status}, ${run.done} of ${run.tasks} tasks`],
-  ];
-  for (const column of DATA.columns)
-    if (isNumber(run.values[column.key]))
-      facts.push([
-        column.key === "time" ? "time s" : column.heading,
-        show(run.values[column.key], 3),
-      ]);
-  for (const [name, bytes] of Object.entries(run.memory))
-    if (isNumber(bytes)) facts.push([`memory ${name}`, `${bytes.toLocaleString("en")} bytes`]);
-  if (isNumber(run.peak)) facts.push(["peak memory", `${show(run.peak / 1e9)} GB`]);
-  facts.push(
+    ...columns.map(({ key, heading }) => [
+      key === "time" ? "time s" : heading,
+      show(run.values[key], 3),
+    ]),
+    ...memory.map(([name, bytes]) => [`memory ${name}`, `${bytes.toLocaleString("en")} bytes`]),
+    ["peak memory", `${show(run.peak / 1e9)} GB`],
     ["started", run.started],
     ["finished", run.finished],
     ["the whole record", `clbench show ${run.id} --json`],
-  );
-  return factList("Run", facts);
+  ]);
 }
 
 function factList(name, facts) {
-  return el(
-    "section",
-    {},
-    el("h3", {}, name),
-    el(
-      "dl",
-      {},
-      ...facts.flatMap(([key, value]) => [
-        el("dt", {}, key.replace(/^params\./, "")),
-        el("dd", {}, value === "" ? "\u2013" : words(value)),
-      ]),
-    ),
-  );
+  const pairs = facts.flatMap(([key, value]) => [
+    el("dt", key.replace(/^params\./, "")),
+    el("dd", value === "" ? "\u2013" : words(value)),
+  ]);
+  return el("section", el("h3", name), el("dl", ...pairs));
 }

@@ -2,27 +2,28 @@
 // What all parts of the page share: making elements, colours, numbers.
 // A name out of a record only ever enters the page as a text node or an attribute's value.
 
-/** An element; functions among the attributes are event listeners, other children are text. */
-function el(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
+/**
+ * An element: `el("p.note", { title: "x" }, "text")`, with or without attributes. Functions among
+ * the attributes are event listeners; other children than elements become text.
+ */
+const el = (kind, ...rest) => fill(document.createElement(kind.split(".")[0]), kind, rest);
+const svg = (kind, ...rest) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", kind.split(".")[0]), kind, rest);
 
-function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
-
-function fill(node, attributes, children) {
+function fill(node, kind, rest) {
+  const classes = kind.split(".").slice(1);
+  if (classes.length) node.setAttribute("class", classes.join(" "));
+  const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false)
-      node.setAttribute(name, value === true ? "" : value);
+    else if (value != null && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
+  node.append(...rest.filter((child) => child != null));
   return node;
 }
 
 const byId = (id) => document.getElementById(id);
-const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+const isNumber = (value) => typeof value === "number";
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -38,11 +39,9 @@ const signed = (value, digits) => `${value < 0 ? "" : "+"}${value.toFixed(digits
 
 /** Any value of a record as text. */
 function words(value) {
-  if (value === null || value === undefined) return "none";
-  if (typeof value === "number" && !Number.isInteger(value))
-    return String(Number(value.toPrecision(12)));
-  if (Array.isArray(value)) return value.map(words).join(" ");
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (value === null) return "none";
+  if (isNumber(value)) return String(Number(value.toPrecision(12)));
+  return Array.isArray(value) ? value.map(words).join(" ") : String(value);
 }
 
 /** A long name with places where a line may break: after a bracket or a comma. */
@@ -53,7 +52,7 @@ function breakable(name) {
 /** A text that may break before its parenthesis, not inside. */
 function clauses(text) {
   const [first, ...rest] = text.split(/ (?=\()/);
-  return [first, ...rest.flatMap((part) => [" ", el("span", {}, part)])];
+  return [first, ...rest.flatMap((part) => [" ", el("span", part)])];
 }
 
 /** {a: {b: 1}} -> [["a.b", 1]] */
@@ -69,22 +68,13 @@ function say(text) {
   const place = byId("said");
   place.textContent = text;
   clearTimeout(say.timer);
-  say.timer = setTimeout(() => {
-    place.textContent = "";
-  }, 6000);
+  say.timer = setTimeout(() => (place.textContent = ""), 6000);
 }
 
 // Viridis: its lightness only grows, so it can be read without colour, too.
 const VIRIDIS = [
-  [68, 1, 84],
-  [71, 45, 123],
-  [59, 82, 139],
-  [44, 114, 142],
-  [33, 145, 140],
-  [40, 174, 128],
-  [94, 201, 98],
-  [173, 220, 48],
-  [253, 231, 37],
+  [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [40, 174, 128],
+  [94, 201, 98], [173, 220, 48], [253, 231, 37],
 ];
 
 /** The colour at `part` (0 to 1) of the scale. */
@@ -102,30 +92,22 @@ function taskColour(i, n) {
   return scaleColour(isDark() ? 0.42 + 0.58 * part : 0.6 * part);
 }
 
-// Okabe and Ito's colours, with dashes so that lines differ without colour, too.
-const LIGHT = [
-  "#0072b2",
-  "#d55e00",
-  "#00805c",
-  "#b04f86",
-  "#8a6100",
-  "#333333",
-  "#2b83b5",
-  "#7a4fb5",
-];
-const DARK = [
-  "#56b4e9",
-  "#ff8c42",
-  "#2bc79a",
-  "#e69ac4",
-  "#f0b429",
-  "#e8e8e8",
-  "#9cd3f5",
-  "#b79cf0",
-];
-const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
-
-function lineStyle(i) {
-  const colours = isDark() ? DARK : LIGHT;
-  return { colour: colours[i % colours.length], dash: DASHES[i % DASHES.length] };
+/** A strip of colours between the words for its two ends; `colour` takes 0 to 1. */
+function ramp(from, to, colour) {
+  const strip = el("span.ramp", { "aria-hidden": "true" });
+  const stops = Array.from({ length: 9 }, (_, i) => colour(i / 8));
+  strip.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  return el("p.legend", from, strip, to);
 }
+
+const readout = (text) => el("p.readout", { "aria-live": "polite" }, text);
+
+// Okabe and Ito's colours, with dashes so that lines differ without colour, too.
+const LIGHT = "#0072b2 #d55e00 #00805c #b04f86 #8a6100 #333333 #2b83b5 #7a4fb5".split(" ");
+const DARK = "#56b4e9 #ff8c42 #2bc79a #e69ac4 #f0b429 #e8e8e8 #9cd3f5 #b79cf0".split(" ");
+const DASHES = [null, "7 3", "2 3", "9 3 2 3", "4 2"];
+
+const lineStyle = (i) => ({
+  colour: (isDark() ? DARK : LIGHT)[i % LIGHT.length],
+  dash: DASHES[i % DASHES.length],
+});

@@ -22,9 +22,8 @@ function bookmark() {
       ? byId(place[0])?.querySelectorAll("*")[place[1]]
       : active?.id && byId(active.id);
     if (again && again !== document.activeElement) again.focus({ preventScroll: true });
-    document.querySelectorAll(".frame").forEach((frame, i) => {
-      frame.scrollLeft = scrolled[i] ?? 0;
-    });
+    const frames = document.querySelectorAll(".frame");
+    frames.forEach((frame, i) => (frame.scrollLeft = scrolled[i] ?? 0));
   };
 }
 
@@ -32,31 +31,19 @@ function render() {
   const back = bookmark();
   const links = DATA.benchmarks.map((one, i) => el("a", { href: `#benchmark-${i}` }, called(one)));
   byId("nav").replaceChildren(...(links.length > 1 ? links : []));
-  const families = [
-    ...new Set(DATA.benchmarks.flatMap((b) => b.rows.map((row) => row.family))),
-  ].filter(Boolean);
+  const rows = DATA.benchmarks.flatMap((benchmark) => benchmark.rows);
+  const families = [...new Set(rows.map((row) => row.family))].filter(Boolean);
   if (!families.includes(state.family)) state.family = "";
   byId("family").replaceChildren(
     el("option", { value: "" }, "all"),
     ...families.map((name) => el("option", { value: name, selected: name === state.family }, name)),
   );
   byId("main").replaceChildren(...DATA.benchmarks.map(section));
-  if (!DATA.benchmarks.length)
-    byId("main").append(
-      el(
-        "p",
-        { class: "empty" },
-        "No runs yet. They appear here as soon as one has learned its first task.",
-      ),
-    );
-  byId("about").replaceChildren(
-    ...DATA.notes.map((note) => el("p", {}, note)),
-    el(
-      "p",
-      {},
-      `Made by clbench ${DATA.clbench}${DATA.version ? "; this page follows the runs" : ""}.`,
-    ),
-  );
+  const empty = "No runs yet. They appear here as soon as one has learned its first task.";
+  if (!DATA.benchmarks.length) byId("main").append(el("p.empty", empty));
+  const about = DATA.version ? "; this page follows the runs" : "";
+  const notes = [...DATA.notes, `Made by clbench ${DATA.clbench}${about}.`];
+  byId("about").replaceChildren(...notes.map((note) => el("p", note)));
   count();
   back();
 }
@@ -76,26 +63,15 @@ function filter() {
   count();
 }
 
-function columnBoxes() {
-  byId("columns").append(
-    ...DATA.columns.map((column) =>
-      el(
-        "label",
-        { title: column.formula },
-        el("input", {
-          type: "checkbox",
-          value: column.key,
-          checked: state.columns.has(column.key),
-          change: (event) => {
-            if (event.target.checked) state.columns.add(column.key);
-            else state.columns.delete(column.key);
-            render();
-          },
-        }),
-        ` ${column.heading.replace("time", "time of a run")}`,
-      ),
-    ),
-  );
+function columnBox({ key, heading, formula }) {
+  const change = ({ target }) => {
+    if (target.checked) state.columns.add(key);
+    else state.columns.delete(key);
+    render();
+  };
+  const checked = state.columns.has(key);
+  const box = el("input", { type: "checkbox", value: key, checked, change });
+  return el("label", { title: formula }, box, ` ${heading.replace("time", "time of a run")}`);
 }
 
 /** The theme is the system's until the button is used, and then the reader's. */
@@ -105,11 +81,11 @@ function setTheme(theme) {
   byId("theme").setAttribute("aria-pressed", `${isDark()}`);
 }
 
-function kept(name, value) {
+/** The reader's theme, if the browser keeps it: storage may be closed to a page from disk. */
+function keptTheme(chosen) {
   try {
-    // storage may be closed to a page from disk
-    if (value !== undefined) localStorage.setItem(name, value);
-    return localStorage.getItem(name);
+    if (chosen) localStorage.setItem("clbench-theme", chosen);
+    return localStorage.getItem("clbench-theme");
   } catch {
     return null;
   }
@@ -126,7 +102,7 @@ async function copy(benchmark) {
     const dialog = el(
       "dialog",
       { close: () => dialog.remove() },
-      el("p", {}, "The browser does not let this page copy. Copy the selected text:"),
+      el("p", "The browser does not let this page copy. Copy the selected text:"),
       text,
       el("button", { type: "button", click: () => dialog.close() }, "Close"),
     );
@@ -177,37 +153,37 @@ async function refresh() {
   setTimeout(refresh, POLL);
 }
 
-setTheme(kept("clbench-theme"));
+setTheme(keptTheme());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  setTheme(kept("clbench-theme"));
+  setTheme(keptTheme());
   render();
 });
 byId("theme").addEventListener("click", () => {
-  setTheme(kept("clbench-theme", isDark() ? "light" : "dark") ?? (isDark() ? "light" : "dark"));
+  const other = isDark() ? "light" : "dark";
+  setTheme(keptTheme(other) ?? other);
   render();
 });
 byId("filter").addEventListener("input", filter);
 byId("family").addEventListener("change", filter);
-document.addEventListener("click", (event) => {
-  if (!byId("chooser").contains(event.target)) byId("chooser").open = false;
+const chooser = byId("chooser");
+document.addEventListener("click", ({ target }) => {
+  if (!chooser.contains(target)) chooser.open = false;
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && byId("chooser").open) {
-    byId("chooser").open = false;
-    byId("chooser").firstElementChild.focus();
-  }
+document.addEventListener("keydown", ({ key }) => {
+  if (key !== "Escape" || !chooser.open) return;
+  chooser.open = false;
+  chooser.firstElementChild.focus();
 });
-byId("chooser").addEventListener("focusout", (event) => {
+chooser.addEventListener("focusout", ({ relatedTarget }) => {
   // the list would cover what has the focus now
-  if (event.relatedTarget && !byId("chooser").contains(event.relatedTarget))
-    byId("chooser").open = false;
+  if (relatedTarget && !chooser.contains(relatedTarget)) chooser.open = false;
 });
 addEventListener("hashchange", follow);
 document.addEventListener("click", (event) => {
   // the same link twice is no change of the address
   if (event.target.closest?.("a[data-key]")?.hash === location.hash) follow();
 });
-columnBoxes();
+byId("columns").append(...DATA.columns.map(columnBox));
 render();
 follow();
 if (DATA.version) setTimeout(refresh, POLL);

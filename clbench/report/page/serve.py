@@ -1,5 +1,6 @@
 """The page on loopback, drawn anew when records change: `clbench report --serve`."""
 
+import contextlib
 import hashlib
 import os
 import socketserver
@@ -37,14 +38,11 @@ class Live:
     def version(self) -> str:
         """A hash of the state of the folder: names, sizes and times of its files."""
         state = []
-        try:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(".json"):
-                        found = entry.stat()
-                        state.append((entry.name, found.st_size, found.st_mtime_ns))
-        except FileNotFoundError:  # no run yet, or a file was replaced while we looked
-            state.append(("", 0, 0))
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            for entry in entries:  # no folder is no run yet; a file may go while we look
+                if entry.name.endswith(".json"):
+                    found = entry.stat()
+                    state.append((entry.name, found.st_size, found.st_mtime_ns))
         return hashlib.sha256(repr(sorted(state)).encode()).hexdigest()[:16]
 
     def data(self) -> str:

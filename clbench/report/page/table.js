@@ -1,35 +1,41 @@
 // One section per benchmark: its table, what may be done with it, and the methods side by side.
 
-/** The columns of a table as they are shown now: how each reads, sorts and is explained. */
+const METHOD = {
+  key: "method",
+  heading: "method",
+  formula: "As typed after --methods; open a row for its runs.",
+  best: 0,
+  value: (row) => row.name,
+};
+const SEEDS = {
+  key: "seeds",
+  heading: "seeds",
+  formula: "Seeds: runs that are done, and so in the mean.",
+  best: 1,
+  text: (row) => `${row.seeds}`,
+  value: (row) => row.seeds,
+};
+
+/** The columns beside the method as they are shown now: how each reads, sorts and is explained. */
 function shownColumns(benchmark) {
-  const compared = benchmark.rows.some((row) => row.published);
-  const list = [];
-  for (const { key, heading, formula, best } of DATA.columns) {
-    if (!state.columns.has(key)) continue;
-    list.push({
-      key,
+  const list = DATA.columns.filter(({ key }) => state.columns.has(key)).flatMap((column) => {
+    const { key, heading } = column;
+    const measured = {
+      ...column,
       heading: key === "time" ? `time ${benchmark.unit}` : heading,
-      formula,
-      best,
       text: (row) => row.values[key][0],
       value: (row) => row.values[key][1],
-      bold: (row) => row.best.includes(key),
-    });
-    if (compared && key !== "intransigence") list.push(...publishedColumn(key));
-    if (compared && key === "replay") list.push(...publishedColumn("mb"));
-  }
-  if (compared && asksIntransigence()) list.push(...publishedColumn("intransigence"));
-  if (compared) list.push(...publishedColumn("word"));
-  list.push({
-    key: "seeds",
-    heading: "seeds",
-    best: 1,
-    formula: "Seeds: runs that are done, and so in the mean.",
-    text: (row) => `${row.seeds}`,
-    value: (row) => row.seeds,
-    bold: () => false,
+    };
+    return [
+      measured,
+      ...(key === "intransigence" ? [] : publishedColumn(key)),
+      ...(key === "replay" ? publishedColumn("mb") : []),
+    ];
   });
-  return list;
+  if (asksIntransigence()) list.push(...publishedColumn("intransigence"));
+  list.push(...publishedColumn("word"), SEEDS);
+  const compared = benchmark.rows.some((row) => row.published);
+  return list.filter((column) => compared || !column.published);
 }
 
 /** Whether one of its columns is shown: the paper has one number for all of them. */
@@ -49,7 +55,6 @@ function publishedColumn(name) {
       ...column,
       best: name === "word" ? 0 : 1,
       published: true,
-      bold: () => false,
       value,
       text: (row) => row.published?.shown[column.key] ?? "",
     }));
@@ -64,90 +69,63 @@ function called({ title, name }) {
 function section(benchmark) {
   const number = DATA.benchmarks.indexOf(benchmark);
   const head = el("h2", { id: `title-${number}` }, benchmark.title);
-  if (benchmark.title !== benchmark.name) head.append(" ", el("code", {}, benchmark.name));
-  const box = el(
-    "section",
-    { id: `benchmark-${number}`, class: "benchmark", "aria-labelledby": head.id },
-    el(
-      "div",
-      { class: "bar" },
-      head,
-      el(
-        "span",
-        { class: "actions" },
-        action(`copy-${number}`, "Copy LaTeX", benchmark, copy),
-        action(`csv-${number}`, "Download CSV", benchmark, download),
-      ),
-    ),
-  );
+  if (benchmark.title !== benchmark.name) head.append(" ", el("code", benchmark.name));
   const columns = shownColumns(benchmark);
-  const table = el(
-    "table",
-    { class: "main" },
-    el(
-      "caption",
-      { class: "hidden" },
-      `${called(benchmark)}: one row per method. Headings sort, names open details.`,
-    ),
+  const about = "one row per method. Headings sort, names open details.";
+  benchmark.table = el(
+    "table.main",
+    el("caption.hidden", `${called(benchmark)}: ${about}`),
     el(
       "thead",
       // a heading that is reached by key must not stay half under the first column
       { focusin: ({ target }) => target.scrollIntoView({ block: "nearest", inline: "nearest" }) },
-      el(
-        "tr",
-        {},
-        heading(benchmark, {
-          key: "method",
-          heading: "method",
-          best: 0,
-          formula: "As typed after --methods; open a row for its runs.",
-        }),
-        ...columns.map((c) => heading(benchmark, c)),
-      ),
+      el("tr", ...headings(benchmark, columns)),
     ),
   );
   benchmark.bodies = new Map(benchmark.rows.map((row) => [row, tableRow(benchmark, row, columns)]));
-  benchmark.table = table;
-  benchmark.compare = el("div", { class: "compare", id: `compare-${number}` });
-  const formulas = [false, true].flatMap((published) =>
-    columns.filter((c) => Boolean(c.published) === published).map((c) => c.formula),
-  );
-  const warnings = [
-    ...benchmark.warnings,
-    ...Object.entries(benchmark.column_warnings)
-      .filter(([key]) => state.columns.has(key))
-      .flatMap(([, list]) => list),
-  ];
-  box.append(
+  benchmark.compare = el("div.compare", { id: `compare-${number}` });
+  benchmark.below = el("div.below", benchmark.compare, texts(benchmark, columns));
+  const label = `Table of ${called(benchmark)}`;
+  const box = el(
+    "section.benchmark",
+    { id: `benchmark-${number}`, "aria-labelledby": head.id },
     el(
-      "div",
-      {
-        class: "frame scroll",
-        id: `frame-${number}`,
-        tabindex: "0",
-        role: "region",
-        "aria-label": `Table of ${called(benchmark)}`,
-      },
-      table,
-    ),
-  );
-  const said = el("div", { class: "words" });
-  if (warnings.length)
-    said.append(
+      "div.bar",
+      head,
       el(
-        "ul",
-        { class: "warnings", "aria-label": "Warnings" },
-        ...warnings.map((text) => el("li", {}, ...breakable(text))),
+        "span.actions",
+        action(`copy-${number}`, "Copy LaTeX", benchmark, copy),
+        action(`csv-${number}`, "Download CSV", benchmark, download),
       ),
-    );
-  const meanings = [benchmark.matrix, ...new Set(formulas), benchmark.bold];
-  const remarks = benchmark.remarks[Number(asksIntransigence())];
-  for (const paragraph of [benchmark.caption, meanings, remarks])
-    if (paragraph.length) said.append(el("p", { class: "caption" }, paragraph.join(" ")));
-  benchmark.below = el("div", { class: "below" }, benchmark.compare, said);
-  box.append(benchmark.below);
+    ),
+    el(
+      "div.frame.scroll",
+      { id: `frame-${number}`, tabindex: "0", role: "region", "aria-label": label },
+      benchmark.table,
+    ),
+    benchmark.below,
+  );
   arrange(benchmark);
   return box;
+}
+
+/** What stands below a table: its warnings, its caption, the formulas and the paper's remarks. */
+function texts(benchmark, columns) {
+  const late = Object.entries(benchmark.column_warnings).filter(([key]) => state.columns.has(key));
+  const warnings = new Set([...benchmark.warnings, ...late.flatMap(([, list]) => list)]);
+  const items = [...warnings].map((text) => el("li", ...breakable(text)));
+  const formulas = [
+    ...columns.filter((column) => !column.published),
+    ...columns.filter((column) => column.published),
+  ].map((column) => column.formula);
+  const meanings = [benchmark.matrix, ...new Set(formulas), benchmark.bold];
+  const remarks = benchmark.remarks[Number(asksIntransigence())];
+  const paragraphs = [benchmark.caption, meanings, remarks].filter((one) => one.length);
+  return el(
+    "div.words",
+    items.length ? el("ul.warnings", { "aria-label": "Warnings" }, ...items) : null,
+    ...paragraphs.map((sentences) => el("p.caption", sentences.join(" "))),
+  );
 }
 
 /** A button of a benchmark's own, so that a list of all buttons tells them apart. */
@@ -157,34 +135,27 @@ function action(id, text, benchmark, act) {
   return el("button", { type: "button", id, "aria-label": label, click }, text);
 }
 
-function heading(benchmark, column) {
+function headings(benchmark, columns) {
   const sorted = state.sort[benchmark.name];
-  const now = sorted?.key === column.key ? sorted.direction : 0;
-  const direction = { 1: "ascending", "-1": "descending" }[now];
-  return el(
-    "th",
-    {
-      scope: "col",
-      "aria-sort": direction ?? "none",
-      class: column.published ? "published" : null,
-    },
-    el(
+  const number = DATA.benchmarks.indexOf(benchmark);
+  return [METHOD, ...columns].map((column) => {
+    const now = sorted?.key === column.key ? sorted.direction : 0;
+    const order = ["descending", "none", "ascending"][now + 1];
+    const arrow = [" \u25bc", "", " \u25b2"][now + 1];
+    const button = el(
       "button",
       {
         type: "button",
-        id: `sort-${DATA.benchmarks.indexOf(benchmark)}-${column.key}`,
+        id: `sort-${number}-${column.key}`,
         title: column.formula,
-        "data-column": column.key,
         click: () => sortBy(benchmark, column),
       },
       column.heading,
-      el(
-        "span",
-        { class: "arrow", "aria-hidden": "true" },
-        { 1: " \u25b2", "-1": " \u25bc" }[now] ?? "",
-      ),
-    ),
-  );
+      el("span.arrow", { "aria-hidden": "true" }, arrow),
+    );
+    const look = column.published ? "published" : null;
+    return el("th", { scope: "col", "aria-sort": order, class: look }, button);
+  });
 }
 
 /** The better end first, then the other, then the table's own order. */
@@ -195,65 +166,41 @@ function sortBy(benchmark, column) {
   else if (now.direction === first) now.direction = -first;
   else delete state.sort[benchmark.name];
   const head = benchmark.table.tHead.rows[0];
-  head.replaceChildren(
-    heading(benchmark, {
-      key: "method",
-      heading: "method",
-      best: 0,
-      formula: head.cells[0].firstElementChild.title,
-    }),
-    ...shownColumns(benchmark).map((c) => heading(benchmark, c)),
-  );
-  head.querySelector(`[data-column="${column.key}"]`).focus();
+  head.replaceChildren(...headings(benchmark, shownColumns(benchmark)));
+  byId(`sort-${DATA.benchmarks.indexOf(benchmark)}-${column.key}`).focus();
   arrange(benchmark);
 }
 
 function tableRow(benchmark, row, columns) {
   const id = `row-${row.runs[0].id}`;
-  const body = el("tbody", { class: row.rule ? "rule" : null });
+  const open = state.open.has(id);
+  const click = () => openRow(benchmark, row, !state.open.has(id));
   const button = el(
-    "button",
-    {
-      type: "button",
-      id,
-      class: "open",
-      "aria-expanded": "false",
-      click: () => openRow(benchmark, row, !state.open.has(id)),
-    },
-    el("span", {}, ...breakable(row.name)),
+    "button.open",
+    { type: "button", id, "aria-expanded": `${open}`, click },
+    el("span", ...breakable(row.name)),
   );
   const title = row.title.toLowerCase() === row.name.toLowerCase() ? "" : row.title;
   const about = [title, row.family].filter(Boolean).join(", ");
-  const link =
-    row.runs.length === 1
-      ? `#run-${encodeURIComponent(row.runs[0].id)}`
-      : `#${encodeURIComponent(id)}`;
-  body.append(
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, button, el("span", { class: "about" }, about)),
-      ...columns.map((column) => {
-        const text = column.text(row);
-        // the row's button is the stop for the Tab key; these links are for pointers and readers
-        const inside = text
-          ? el("a", { href: link, tabindex: "-1", "data-key": column.key }, ...clauses(text))
-          : "";
-        return el(
-          "td",
-          { class: column.published ? `published ${column.key}` : null },
-          column.bold(row) ? el("strong", {}, inside) : inside,
-        );
-      }),
-    ),
+  const href = `#${encodeURIComponent(row.runs.length === 1 ? `run-${row.runs[0].id}` : id)}`;
+  const cells = columns.map((column) => {
+    const text = column.text(row);
+    // the row's button is the stop for the Tab key; these links are for pointers and readers
+    const link = el("a", { href, tabindex: "-1", "data-key": column.key }, ...clauses(text));
+    const shown = row.best.includes(column.key) ? el("strong", link) : link;
+    const look = column.published ? `published ${column.key}` : null;
+    return el("td", { class: look }, text ? shown : null);
+  });
+  return el(
+    "tbody",
+    { class: row.rule ? "rule" : null },
+    el("tr", el("th", { scope: "row" }, button, el("span.about", about)), ...cells),
+    open ? detailLine(benchmark, row, columns.length + 1) : null,
   );
-  if (state.open.has(id)) body.append(detailLine(benchmark, row, columns.length + 1));
-  button.setAttribute("aria-expanded", `${state.open.has(id)}`);
-  return body;
 }
 
 const detailLine = (benchmark, row, span) =>
-  el("tr", { class: "details" }, el("td", { colspan: span }, rowDetails(benchmark, row)));
+  el("tr.details", el("td", { colspan: span }, rowDetails(benchmark, row)));
 
 function openRow(benchmark, row, open) {
   const id = `row-${row.runs[0].id}`;
@@ -273,8 +220,8 @@ function arrange(benchmark) {
   const sorted = state.sort[benchmark.name];
   let rows = [...benchmark.rows];
   if (sorted) {
-    const column = shownColumns(benchmark).find((c) => c.key === sorted.key);
-    const value = column ? column.value : (row) => row.name;
+    const columns = [METHOD, ...shownColumns(benchmark)];
+    const { value } = columns.find((column) => column.key === sorted.key) ?? METHOD;
     const order = (a, b) =>
       typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
     const known = rows.filter((row) => value(row) !== null);
@@ -293,8 +240,6 @@ function arrange(benchmark) {
 function wanted(row) {
   if (state.family && row.family !== state.family) return false;
   const text = `${row.name} ${row.title} ${row.family}`.toLowerCase();
-  return state.text
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+  const words = state.text.toLowerCase().split(/\s+/);
+  return words.every((word) => text.includes(word));
 }
