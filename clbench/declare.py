@@ -42,33 +42,19 @@ NonNegativeFloat: TypeAlias = Annotated[float, Range(0)]
 Fraction: TypeAlias = Annotated[float, Range(0, 1)]
 
 TYPES: dict[str, Any] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str": str,
+    **{plain.__name__: plain for plain in (int, float, bool, str)},
     "PositiveInt": PositiveInt,
     "NonNegativeInt": NonNegativeInt,
     "PositiveFloat": PositiveFloat,
     "NonNegativeFloat": NonNegativeFloat,
     "Fraction": Fraction,
 }
-META = {
-    "name": str,
-    "title": str,
-    "family": str,
-    "paper": str,
+META: dict[str, type] = {
+    **dict.fromkeys(("name", "title", "family", "paper", "backbone", "replay_size"), str),
+    **dict.fromkeys(("zero_forgetting", "upper_bound"), bool),
+    **dict.fromkeys(("protocol", "fixed", "tuned", "presets", "lays_open"), dict),
+    **dict.fromkeys(("backbones", "datasets"), tuple),
     "version": int,
-    "zero_forgetting": bool,
-    "upper_bound": bool,
-    "protocol": dict,
-    "fixed": dict,
-    "tuned": dict,
-    "presets": dict,
-    "backbone": str,
-    "backbones": tuple,
-    "datasets": tuple,
-    "lays_open": dict,
-    "replay_size": str,
 }
 """Facts that clbench reads from a class, and their types."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()

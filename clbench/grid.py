@@ -45,6 +45,14 @@ def make_grid(
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
 
 
+def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
+    """A number of seeds, or a list of them, as a list without repeats."""
+    found = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not found or any(type(seed) is not int or seed < 0 for seed in found):
+        raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
+    return found
+
+
 def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]]:
     """The declarations that a user names, each with the values given in brackets."""
     if isinstance(wanted, str):

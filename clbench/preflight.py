@@ -130,16 +130,13 @@ def _look(
         pipe.send(Findings([explain_import(error)]))
         return
     problems, broken = [], set()
-    for cell in cells:
-        for declaration in (cell.method, cell.benchmark):
-            key = (declaration.kind, declaration.name)
-            if key in broken:
-                continue
-            try:
-                import_class(declaration)
-            except UserError as error:
-                problems.append(str(error))
-                broken.add(key)
+    used = {(d.kind, d.name): d for cell in cells for d in (cell.method, cell.benchmark)}
+    for key, declaration in used.items():
+        try:
+            import_class(declaration)
+        except UserError as error:
+            problems.append(str(error))
+            broken.add(key)
     problems += [text for device in devices if (text := device_problem(device))]
     sound = [
         cell

@@ -215,7 +215,7 @@ def parse(content: bytes, run_id: str) -> Record:
         if record.schema != SCHEMA:
             record = _from_older(content)
     except msgspec.ValidationError as error:
-        raise DamagedRecordError(f"{_plain(str(error))}.") from None
+        raise DamagedRecordError(f"{in_words(error)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DamagedRecordError("it is not whole JSON (cut off, or damaged).") from None
     if record.id != run_id:
@@ -289,9 +289,9 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1e300
 
 
-def _plain(problem: str) -> str:
+def in_words(error: msgspec.ValidationError) -> str:
     """msgspec's words with the place in front: `R[1][0]: expected float, got str`."""
-    what, _, place = problem.replace("`", "").partition(" - at ")
+    what, _, place = str(error).replace("`", "").partition(" - at ")
     what = what.replace("Object missing required field", "it lacks")
     what = what[:1].lower() + what[1:]
     return f"{place.removeprefix('$.')}: {what}" if place else what

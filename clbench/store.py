@@ -152,11 +152,6 @@ class Store:
         """Whether some process trains the run at this moment."""
         return is_held(self.root / "leases" / run_id)
 
-    def running(self) -> list[str]:
-        """Ids of all runs that some process is training at this moment."""
-        names = sorted(p.name for p in (self.root / "leases").glob("[!.]*"))
-        return [name for name in names if self.is_running(name)]
-
     def find(self, text: str) -> Record:
         """The record whose id starts with `text`."""
         matches = [path for path in self._files() if path.stem.startswith(text)]

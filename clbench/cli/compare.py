@@ -9,17 +9,10 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import json_option, out_option
+from clbench.cli.options import json_option, out_option, subcommand, warn
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
-from clbench.report.compare import (
-    Comparison,
-    Key,
-    against_paper,
-    by_seed,
-    compare,
-    unpaired,
-)
+from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
@@ -28,13 +21,10 @@ from clbench.width import fitted_table
 MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench compare finetune ewc
-  clbench compare results other-results --column bwt
-  clbench compare paper acl --json
-"""
+@subcommand(
+    "compare finetune ewc",
+    "compare results other-results --column bwt",
+    "compare paper acl --json",
 )
 @click.argument("a")
 @click.argument("b")
@@ -43,10 +33,9 @@ Examples:
     "--column",
     type=click.Choice(MEASURED),
     default="acc",
-    show_default=True,
     help="The column to compare.",
 )
-@click.option("--alpha", default=0.05, show_default=True, help="Significance level.")
+@click.option("--alpha", default=0.05, help="Significance level.")
 @json_option
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
     """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
@@ -69,15 +58,14 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
             )
         key = "method" if folders[0] else "protocol"
         mine, theirs = _runs(a, out), _runs(b, out)
-        sides = [by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)]
-        lines = compare(sides[0], sides[1], column, alpha)
-        missing = unpaired(sides[0], sides[1])
-        for sentence in missing:
-            click.echo(f"Warning: {sentence}", err=True)
+        sides = by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)
+        lines, missing = compare(*sides, column, alpha), unpaired(*sides)
+        warn(missing)
     if not lines:
+        hint = " It needs runs of an upper bound: clbench run --reference trains them."
         raise UserError(
             f"{a} and {b} have no finished run in common (same benchmark, protocol, data and seed) "
-            f"with a value of {COLUMNS[column].heading}.{_hint(column)}"
+            f"with a value of {COLUMNS[column].heading}.{hint if 'intransigence' in column else ''}"
         )
     if as_json:
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
@@ -85,12 +73,6 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         click.echo(_text(lines, a, b, column, alpha))
     if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
         sys.exit(1)
-
-
-def _hint(column: str) -> str:
-    if "intransigence" not in column:
-        return ""
-    return " It needs runs of an upper bound: clbench run --reference trains them."
 
 
 def _plain(line: Comparison) -> dict[str, Any]:
@@ -114,8 +96,7 @@ def _runs(side: str, out: str) -> list[Run]:
     folder = _is_folder(side, out)
     records, problems = Store(Path(side if folder else out)).records()
     runs = runs_of(records)
-    for problem in problems:
-        click.echo(f"Warning: {problem}", err=True)
+    warn(problems)
     if not any(run.counted for run in runs):
         raise UserError(f"{side if folder else out} has no finished run.")
     if folder:
@@ -141,16 +122,11 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
             "compared with the paper."
         )
     if left := len(runs) - len(usual):
-        click.echo(
-            f"Warning: {left} finished runs have another budget or other data than the paper's: "
-            "left out.",
-            err=True,
-        )
+        warn([f"{left} runs are left out: their budget or data differ from the paper's."])
     pairs = by_seed(usual, "method", b)
     rows: dict[Key, tuple[Published, int]] = {}
     for key, seeds in pairs.items():
-        row = published_run(next(iter(seeds.values())))
-        if row is not None:
+        if (row := published_run(next(iter(seeds.values())))) is not None:
             rows[key] = (row, document(row.table)["runs"])
     if not rows:
         names = sorted({f"{run.method} on {run.benchmark}" for run in usual})

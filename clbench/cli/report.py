@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from clbench.cli.options import existing_out, out_option
+from clbench.cli.options import existing_out, out_option, subcommand
 from clbench.cli.selection import (
     benchmarks_option,
     chosen,
@@ -21,17 +21,14 @@ from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench report
-  clbench report --format md,tex --to tables
-  clbench report --methods 'ewc,@memory' --columns forgetting,aux
-  clbench report --vs-paper
-  clbench report --format tex --standalone
-  clbench report --format html
-  clbench report --serve
-"""
+@subcommand(
+    "report",
+    "report --format md,tex --to tables",
+    "report --methods 'ewc,@memory' --columns forgetting,aux",
+    "report --vs-paper",
+    "report --format tex --standalone",
+    "report --format html",
+    "report --serve",
 )
 @out_option
 @click.option(
@@ -40,13 +37,13 @@ Examples:
     help=f"Formats of the files to write; html is one page.  [default: {','.join(FORMATS)}]",
 )
 @click.option(
-    "--to",
-    type=click.Path(path_type=Path),
-    help="Folder for the tables.  [default: OUT/tables]",
+    "--to", type=click.Path(path_type=Path), help="Folder for the tables.  [default: OUT/tables]"
 )
 @benchmarks_option
 @methods_option
-@click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
+@click.option(
+    "--columns", default="", show_default=False, help=f"Columns to add: {', '.join(EXTRA)}, or all."
+)
 @click.option("--vs-paper", is_flag=True, help="Add the paper's numbers as columns.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
 @click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1 and follow the runs.")

@@ -6,17 +6,13 @@ from typing import Any
 
 import click
 
-from clbench.campaign import Outcome, carry_out, make_plan
+from clbench.campaign import Campaign, Outcome, carry_out, make_plan
 from clbench.cli.config import read_config
-from clbench.cli.options import Training, parse_seeds, training_options
+from clbench.cli.options import Training, parse_seeds, subcommand, training_options, warn
 from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.spec import Cell
-
-DEFAULT_METHODS = "finetune,ewc,agem,er-res,joint"
-DEFAULT_BENCHMARK = "split-mnist-5k"
-REFERENCE_COLUMNS = ("intransigence", "mean-intransigence")
 
 
 def _protocol_options(command: Any) -> Any:
@@ -27,33 +23,27 @@ def _protocol_options(command: Any) -> Any:
     return command
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench run --methods finetune,ewc,agem,er-res,joint --seeds 3
-  clbench run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1
-  clbench run --methods '@memory' --epochs 2 --dry-run
-"""
+@subcommand(
+    "run --methods finetune,ewc,agem,er-res,joint --seeds 3",
+    "run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1",
+    "run --methods '@memory' --epochs 2 --dry-run",
 )
 @click.option(
     "--methods",
-    default=DEFAULT_METHODS,
-    show_default=True,
+    default="finetune,ewc,agem,er-res,joint",
     metavar="LIST",
     help="Names, globs ('*gem*'), groups (@memory, @all), files (./mine.py); "
     "parameters in brackets ('ewc[strength=500]').",
 )
 @click.option(
     "--benchmarks",
-    default=DEFAULT_BENCHMARK,
-    show_default=True,
+    default="split-mnist-5k",
     metavar="LIST",
     help="Benchmarks, named in the same way.",
 )
 @click.option(
     "--seeds",
     default="1",
-    show_default=True,
     metavar="N|LIST",
     help="How many seeds (3 means 0,1,2), or a list (0,1,7).",
 )
@@ -96,9 +86,11 @@ def command(
         if text is not None
     }
     columns: tuple[str, ...] = ()
-    if reference is not None:
-        methods += ",joint" if reference == "last" else ",joint[each=true]"
-        columns = ("intransigence",) if reference == "last" else REFERENCE_COLUMNS
+    if reference == "last":
+        methods, columns = f"{methods},joint", ("intransigence",)
+    elif reference == "each":
+        methods += ",joint[each=true]"
+        columns = ("intransigence", "mean-intransigence")
     cells = make_grid(
         methods, benchmarks, parse_seeds(seeds), overrides, training.threads, training.device
     )
@@ -116,7 +108,9 @@ def command(
 def train(cells: list[Cell], training: Training) -> Outcome | None:
     """Train what is missing of the cells, with progress on stderr. A dry run prints the plan and
     returns None; if there are problems it is a UserError after that."""
-    plan = make_plan(training.campaign(cells))
+    plan = make_plan(
+        Campaign(cells, training.place, training.executor, training.resources, training.rerun)
+    )
     if training.dry_run:
         from clbench.cli.plan import print_plan
 
@@ -126,13 +120,10 @@ def train(cells: list[Cell], training: Training) -> Outcome | None:
         return None
     if not plan.chosen:
         return carry_out(plan)
-    from rich.console import Console
-
-    from clbench.progress import Progress
+    from clbench.progress import watched
 
     try:
-        with Progress(plan.chosen, Console(stderr=True)) as progress:
-            return carry_out(plan, progress.listen)
+        return watched(plan)
     except KeyboardInterrupt:
         again = shlex.join(["clbench", *_without_rerun(sys.argv[1:])])
         click.echo(
@@ -177,11 +168,9 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
             err=True,
         )
     if outcome.stale:
-        click.echo(
-            f"Warning: {len(outcome.stale)} of these results were made by another version of the "
-            "method or benchmark, or with other data; --rerun stale trains them again.",
-            err=True,
-        )
+        count = f"{len(outcome.stale)} of these results"
+        other = "another version of the method or benchmark, or with other data"
+        warn([f"{count} were made by {other}; --rerun stale trains them again."])
     for bad in outcome.without_result:
         words = f"{bad.status}: {bad.error}"
         if not bad.now:

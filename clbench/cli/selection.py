@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from clbench.cli.options import warn
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
 from clbench.report.runs import Run, runs_of
@@ -24,8 +25,7 @@ def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
     """
     problems: list[str] = []
     runs = runs_of(Store(Path(out)).each(problems))
-    for problem in problems:
-        click.echo(f"Warning: {problem}", err=True)
+    warn(problems)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "

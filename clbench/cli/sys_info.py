@@ -8,18 +8,12 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import json_option
+from clbench.cli.options import json_option, subcommand
 from clbench.executors import usable_cores
 from clbench.provenance import cpu, explain_import, git_state, memory_bytes, versions
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench sys-info
-  clbench sys-info --json
-"""
-)
+@subcommand("sys-info", "sys-info --json")
 @json_option
 def command(as_json: bool) -> None:
     """Show versions, CPU, memory, threads and devices, and name what is broken."""

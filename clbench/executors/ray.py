@@ -48,11 +48,8 @@ class Inbox:
             self.states[run_id] = state
         self.letters.append((run_id, event, state))
 
-    def begin(self, run_id: str, state: dict[str, bytes]) -> None:
+    def keep(self, run_id: str, state: dict[str, bytes]) -> None:
         self.states[run_id] = state
-
-    def end(self, run_id: str) -> None:
-        self.states.pop(run_id, None)
 
     def state(self, run_id: str) -> dict[str, bytes]:
         return self.states.get(run_id, {})
@@ -63,11 +60,17 @@ class Inbox:
 
 
 def problems(resources: Resources) -> list[str]:
-    """What the executor needs and does not find."""
+    """What the executor needs and does not find. Ray itself would wait for minutes."""
     if importlib.util.find_spec("ray") is None:
         return ["--executor ray needs Ray: pip install 'clbench[ray]'."]
-    unreachable = _unreachable(resources.ray_address or "")
-    return [unreachable] if unreachable else []
+    address = resources.ray_address or ""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon:  # else `auto`, or a name that Ray knows
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError, OverflowError) as error:
+            return [f"--ray-address {address}: no Ray cluster answers ({error})."]
+    return []
 
 
 def run_cells(
@@ -130,7 +133,7 @@ def _run(
                     lease.close()
                     continue
                 held[cell.id] = lease
-                ray.get(inbox.begin.remote(cell.id, _state(store, cell.id)))
+                ray.get(inbox.keep.remote(cell.id, _state(store, cell.id)))
                 running[task.remote(cell, place, inbox, sent, versions())] = cell
             if not running:  # what is left is being trained by another process
                 time.sleep(POLL)
@@ -144,13 +147,16 @@ def _run(
                     listen(by_id[run_id], event)
             for reference in ended:
                 cell = running.pop(reference)
-                end = _end(ray, reference)
+                try:
+                    end: Ended = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    end = Ended("died", f"Ray gave it up: {' '.join(str(error).split())[:300]}")
                 if cell.id in lost:
                     lost.remove(cell.id)
                     waiting.append(cell)
                 else:
                     listen(cell, end)
-                inbox.end.remote(cell.id)
+                inbox.keep.remote(cell.id, {})
                 held.pop(cell.id).close()
 
 
@@ -213,15 +219,6 @@ def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
         write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
 
 
-def _end(ray: Any, reference: Any) -> Ended:
-    try:
-        end: Ended = ray.get(reference)
-        return end
-    except ray.exceptions.RayError as error:
-        text = " ".join(str(error).split())[:300]
-        return Ended("died", f"Ray gave it up: {text}")
-
-
 def _connect(resources: Resources) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a run that asks for no GPU leaves CUDA_VISIBLE_DEVICES as it is
@@ -239,18 +236,6 @@ def _connect(resources: Resources) -> Any:
         reason = " ".join(str(error).split())
         raise UserError(f"--ray-address {address}: no Ray cluster answers ({reason}).") from None
     return ray
-
-
-def _unreachable(address: str) -> str:
-    """Why no cluster answers; empty if one does. Ray itself would wait for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon:  # `auto`, or a name that Ray knows
-        return ""
-    try:
-        with socket.create_connection((host, int(port)), timeout=10):
-            return ""
-    except (OSError, ValueError, OverflowError) as error:
-        return f"--ray-address {address}: no Ray cluster answers ({error})."
 
 
 def _check(ray: Any, resources: Resources) -> None:
