@@ -116,13 +116,9 @@ class Result:
             if key not in COLUMNS:
                 raise unknown("column", key, COLUMNS)
         made = tables(self.records, columns=tuple(columns), vs_paper=vs_paper)
-        if columns:
-            made = [
-                replace(
-                    t, columns=[c for c in t.columns if c.key in columns or c.key not in COLUMNS]
-                )
-                for t in made
-            ]
+        for n, table in enumerate(made if columns else ()):
+            kept = [c for c in table.columns if c.key in columns or c.key not in COLUMNS]
+            made[n] = replace(table, columns=kept)
         shown = Tables(made)
         if not hasattr(sys, "ps1"):  # set in interactive sessions, IPython's too
             print(shown)

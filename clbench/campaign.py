@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from clbench.errors import UserError
-from clbench.events import Ended, Event, Listener, Note
+from clbench.events import Ended, Event, Listener
 from clbench.executors import Resources
 from clbench.grid import State, state_of, to_run
 from clbench.preflight import Findings, OpenedData, check, open_data
@@ -76,9 +76,6 @@ class Outcome:
     """By id."""
     ended: dict[str, Ended]
     """How each cell ended that was trained, by id."""
-    notes: list[str]
-    checksums: dict[str, str]
-    """Data set -> SHA-256 of what is there now."""
     seconds: float
     """What the campaign took."""
     run_seconds: float
@@ -118,13 +115,10 @@ def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcom
     """Train the chosen cells. Raises one UserError with all problems if nothing can be trained."""
     campaign, started = plan.campaign, time.monotonic()
     ended: dict[str, Ended] = {}
-    notes: list[str] = []
 
     def hear(cell: Cell, event: Event) -> None:
         if isinstance(event, Ended):
             ended[cell.id] = event
-        elif isinstance(event, Note):
-            notes.append(event.text)
         listen(cell, event)
 
     if plan.chosen:
@@ -138,8 +132,6 @@ def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcom
         records,
         states,
         ended,
-        notes,
-        plan.data.checksums,
         time.monotonic() - started,
         sum(record.seconds.total for record in records if record.id in ended),
         sum(s.record.seconds.total for s in resumed if s.record and s.word == "partial"),
@@ -151,14 +143,11 @@ def _train(plan: Plan, listen: Listener) -> None:
     if found.problems:
         raise UserError(found.in_words())
     campaign, store = plan.campaign, Store(plan.campaign.place.out)
-    willing = []
+    willing = [cell for cell in plan.chosen if cell.id not in found.refused]
     for cell in plan.chosen:
         if cell.id in found.refused:
             listen(cell, Ended("refused", found.refused[cell.id]))
-        else:
-            willing.append(cell)
-    for cell in willing:
-        if plan.states[cell.id].word in ("failed", "stale", "done"):
+        elif plan.states[cell.id].word in ("failed", "stale", "done"):
             with store.lease(cell.id) as mine:
                 if mine:  # else another command has begun to train it anew
                     store.replace(cell.id)

@@ -20,7 +20,7 @@ from typing import Any
 from clbench.declare import DEFINED, Declaration
 from clbench.errors import UserError
 from clbench.reading import ROOTS, declaration, kebab, read_declaration
-from clbench.registry import declarations, refuse_taken
+from clbench.registry import add, declarations
 
 
 def declaration_of(cls: type[Any]) -> Declaration:
@@ -42,7 +42,7 @@ def declaration_of(cls: type[Any]) -> Declaration:
         nodes = [(_definition(c)[0], Path(DEFINED[c][0])) for c in chain]
         found = declaration(kind, nodes, file, usual=kebab(cls.__name__))
         found = replace(found, source=_code(cls), payload=_pickled(cls))
-    refuse_taken(known, found)
+    add(dict(known), found)  # refuses a class that takes the name of another
     return found
 
 

@@ -1,5 +1,6 @@
 """Where a number came from: versions, git state, hardware. Imports nothing heavy."""
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -42,18 +43,11 @@ def git_state() -> dict[str, Any] | None:
 
 def cpu() -> str:
     """The processor's name."""
-    try:
+    with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
-
-
-def memory_bytes() -> int:
-    """Physical memory of the machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def provenance() -> dict[str, Any]:

@@ -5,7 +5,7 @@ defaults, but not torch. Only training imports a class.
 """
 
 import ast
-import importlib.util
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -153,9 +153,7 @@ def _imported_file(node: ast.ImportFrom, path: Path) -> Path | None:
         return path.parent / f"{module.replace('.', '/')}.py"
     package, _, last = module.rpartition(".")
     if node.level == 0 and package in ("clbench.methods", "clbench.benchmarks"):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec and spec.submodule_search_locations) or ():
-            return Path(folder) / f"{last}.py"
+        return Path(importlib.import_module(package).__path__[0]) / f"{last}.py"
     return None
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from clbench.cli.options import json_option, out_option, subcommand, warn
+from clbench.cli.selection import read_runs
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
 from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
-from clbench.report.runs import Run, runs_of
+from clbench.report.runs import Run
 from clbench.store import Store
 from clbench.width import fitted_table
 
@@ -94,9 +95,7 @@ def _is_folder(side: str, out: str) -> bool:
 def _runs(side: str, out: str) -> list[Run]:
     """The runs of a folder, or those of a method in `out`."""
     folder = _is_folder(side, out)
-    records, problems = Store(Path(side if folder else out)).records()
-    runs = runs_of(records)
-    warn(problems)
+    runs, _ = read_runs(side if folder else out, empty=True)
     if not any(run.counted for run in runs):
         raise UserError(f"{side if folder else out} has no finished run.")
     if folder:

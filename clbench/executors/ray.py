@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from clbench import data
 from clbench.errors import UserError
 from clbench.events import Ended, Event, Listener, Note, TaskEnded, end_of
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.quiet import silence_packages
 from clbench.executors.work import work
 from clbench.files import write_atomically
@@ -74,11 +74,7 @@ def problems(resources: Resources) -> list[str]:
 
 
 def run_cells(
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    datasets: dict[str, Any],
-    listen: Listener,
+    cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
     ray = _connect(resources)

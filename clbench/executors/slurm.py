@@ -21,7 +21,7 @@ import msgspec
 
 from clbench.errors import UserError
 from clbench.events import Ended, Listener, Started, TaskEnded, end_of
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.work import work
 from clbench.files import write_atomically
 from clbench.provenance import versions
@@ -117,11 +117,7 @@ def problems(resources: Resources) -> list[str]:
 
 
 def run_cells(
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    datasets: dict[str, Any],
-    listen: Listener,
+    cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
