@@ -208,10 +208,8 @@ def declared(cls: type[Any]) -> Declaration:
 
 
 def note_definition(cls: type[Any]) -> None:
-    """Remember the file and line of the class statement that is being executed.
-
-    Python itself keeps no file for a class in a notebook.
-    """
+    """Remember the file and line of the class statement that is being executed; Python keeps no
+    file for a class in a notebook."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back

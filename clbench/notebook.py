@@ -24,10 +24,8 @@ from clbench.registry import add, declarations
 
 
 def declaration_of(cls: type[Any]) -> Declaration:
-    """The declaration of a method or benchmark class; a UserError if its source is not available.
-
-    An installed class gives the installed declaration.
-    """
+    """The declaration of a method or benchmark class; the installed one if it is installed. A
+    UserError if the source of the class is not available."""
     kind, chain = _kind_and_chain(cls)
     known = declarations(kind)
     for installed in known.values():

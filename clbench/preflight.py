@@ -8,7 +8,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clbench.errors import UserError
 from clbench.executors import Resources
@@ -73,10 +73,8 @@ def check(
     resources: Resources,
     dry: bool = False,
 ) -> Findings:
-    """All problems of the cells that are to be trained.
-
-    A dry run makes no folder, and imports torch only to check a device that is not the CPU.
-    """
+    """All problems of the cells that are to be trained. A `dry` run makes no folder, and imports
+    torch only to check a device that is not the CPU."""
     needed = {name for cell in cells for name in _needs(cell)}
     problems = [text for name, text in opened.problems.items() if name in needed]
     problems += importlib.import_module(f"clbench.executors.{executor}").problems(resources)
@@ -106,8 +104,7 @@ def _look_ahead(
     files = {name: _as_files(dataset) for name, dataset in opened.sets.items()}
     process, pipe = start(_look, cells, ready, devices, files)
     try:
-        found: Findings = pipe.recv()
-        return found
+        return cast(Findings, pipe.recv())
     except EOFError:
         process.join()
         reason = why_ended(process.exitcode)
@@ -129,20 +126,16 @@ def _look(
     except Exception as error:
         pipe.send(Findings([explain_import(error)]))
         return
-    problems, broken = [], set()
+    problems, broken = [], []
     used = {(d.kind, d.name): d for cell in cells for d in (cell.method, cell.benchmark)}
-    for key, declaration in used.items():
+    for declaration in used.values():
         try:
             import_class(declaration)
         except UserError as error:
             problems.append(str(error))
-            broken.add(key)
+            broken.append(declaration)
     problems += [text for device in devices if (text := device_problem(device))]
-    sound = [
-        cell
-        for cell in ready
-        if not {("method", cell.method.name), ("benchmark", cell.benchmark.name)} & broken
-    ]
+    sound = [c for c in ready if c.method not in broken and c.benchmark not in broken]
     datasets = {name: _from_files(dataset) for name, dataset in files.items()}
     pipe.send(Findings(problems, refusals(sound, datasets)))
 

@@ -55,10 +55,8 @@ def declaration(
     name: str = "",
     usual: str = "",
 ) -> Declaration:
-    """The declaration of a class from its node and those of its ancestors, nearest first.
-
-    Its name is `name`, or else the one in the class, or else the `usual` one.
-    """
+    """The declaration of a class from its node and those of its ancestors, nearest first. Its
+    name is `name`, or else the one in the class, or else the `usual` one."""
     fields: dict[str, Field] = {}
     meta: dict[str, Any] = {}
     for node, origin in reversed(chain):
@@ -66,10 +64,9 @@ def declaration(
         fields |= body_fields
         meta |= body_meta
     if both := fields.keys() & meta.keys():
-        raise UserError(
-            f"{path}: {', '.join(sorted(both))} is a parameter: change its default with its type, "
-            "like `lr: float = 0.1`."
-        )
+        names = ", ".join(sorted(both))
+        example = "`lr: float = 0.1`"
+        raise UserError(f"{path}: {names} is a parameter: give its type too, like {example}.")
     for key in meta.get("fixed", {}):
         if key not in meta.get("protocol", {}):
             raise UserError(f"{path}: fixed: {key!r} must have its value in `protocol` too.")

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from clbench.declare import Declaration
 from clbench.errors import UserError, unknown
@@ -155,8 +155,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 @cache
 def _unpickled(payload: bytes) -> type[Any]:
-    cls: type[Any] = pickle.loads(payload)
-    return cls
+    return cast(type[Any], pickle.loads(payload))
 
 
 def import_class(declaration: Declaration) -> type[Any]:
@@ -164,13 +163,9 @@ def import_class(declaration: Declaration) -> type[Any]:
     if declaration.payload:
         return _unpickled(declaration.payload)
     try:
-        if declaration.module:
-            module = importlib.import_module(declaration.module)
-        else:
-            module = _module_of_file(declaration.path)
+        name = declaration.module
+        module = importlib.import_module(name) if name else _module_of_file(declaration.path)
     except (Exception, SystemExit) as error:
-        raise UserError(
-            f"{declaration.path} does not import: {type(error).__name__}: {error}"
-        ) from error
-    cls: type[Any] = getattr(module, declaration.class_name)
-    return cls
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{declaration.path} does not import: {reason}") from error
+    return cast(type[Any], getattr(module, declaration.class_name))

@@ -180,8 +180,7 @@ def _resume(
         if same:
             strategy.load_state_dict(content["state"])
     except Exception as error:  # torch.load raises many kinds for a damaged file
-        reason = f"{path} is damaged ({type(error).__name__})"
-        listen(cell, Note(f"{reason}; {cell} starts again."))
+        listen(cell, Note(f"{path} is damaged ({type(error).__name__}); {cell} starts again."))
         return build(cell, stream), record
     if not same:
         reason = "its checkpoint is of another version of the method, the benchmark or the data"

@@ -68,10 +68,8 @@ class Store:
             return None
 
     def each(self, problems: list[str]) -> Iterator[Record]:
-        """All records, by id, one at a time: there may be very many.
-
-        `problems` gets a sentence for every file that is no record.
-        """
+        """All records, by id, one at a time: there may be very many. `problems` gets a sentence
+        for every file that is no record."""
         for path in self._files():
             try:
                 yield read(path)

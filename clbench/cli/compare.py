@@ -53,10 +53,7 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         folders = [_is_folder(side, out) for side in (a, b)]
         if folders[0] != folders[1]:
             side = b if folders[0] else a
-            raise UserError(
-                f"{side} is not a folder of records, the other side is. Compare two methods, or "
-                "two folders."
-            )
+            raise UserError(f"{side} is not a folder of records, but the other side is one.")
         key = "method" if folders[0] else "protocol"
         mine, theirs = _runs(a, out), _runs(b, out)
         sides = by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)
@@ -116,10 +113,8 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
     runs = [run for run in _runs(b, out) if run.counted]
     usual = [run for run in runs if not run.budget and not run.notes]
     if not usual:
-        raise UserError(
-            f"No finished run of {b} has the full protocol and the whole data: they cannot be "
-            "compared with the paper."
-        )
+        reason = "the full protocol and the whole data, as in the paper"
+        raise UserError(f"No finished run of {b} has {reason}.")
     if left := len(runs) - len(usual):
         warn([f"{left} runs are left out: their budget or data differ from the paper's."])
     pairs = by_seed(usual, "method", b)

@@ -34,18 +34,15 @@ def print_plan(plan: Plan) -> None:
     headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
     click.echo(fitted_table(rows, headers, prose=("method", "state", "estimate")))
     known = [guesses[run_id] for run_id in chosen if run_id in guesses]
-    unknown = len(chosen) - len(known)
     words = []
     if known:
         seconds = [guess.seconds for guess in known]
-        longest = max(sum(seconds) / workers, max(seconds))
-        other = sorted({key for guess in known for key in guess.other})
-        words.append(
-            ("at most " if any(guess.most for guess in known) else "")
-            + f"about {duration(longest)} with {workers} worker{'s' if workers > 1 else ''}"
-            + (f", from runs with other {', '.join(other)}" if other else "")
-        )
-    if unknown:
+        longest = duration(max(sum(seconds) / workers, max(seconds)))
+        most = "at most " if any(guess.most for guess in known) else ""
+        words.append(f"{most}about {longest} with {workers} worker{'s' if workers > 1 else ''}")
+        if other := sorted({key for guess in known for key in guess.other}):
+            words[0] += f", from runs with other {', '.join(other)}"
+    if unknown := len(chosen) - len(known):
         which = f"the other {unknown}" if known else "they"
         words.append(f"no past run says how long {which} take")
     guess = f": {'; '.join(words)}" if words else ""

@@ -126,11 +126,8 @@ def train(cells: list[Cell], training: Training) -> Outcome | None:
         return watched(plan)
     except KeyboardInterrupt:
         again = shlex.join(["clbench", *_without_rerun(sys.argv[1:])])
-        click.echo(
-            "\nStopped. Every finished task is kept; the same command goes on from there:\n"
-            f"  {again}",
-            err=True,
-        )
+        kept = "Every finished task is kept; the same command goes on from there"
+        click.echo(f"\nStopped. {kept}:\n  {again}", err=True)
         sys.exit(130)
 
 
@@ -145,10 +142,8 @@ def _without_rerun(arguments: list[str]) -> list[str]:
 
 
 def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: str) -> None:
-    """Print the tables, write them to OUT/folder, and say what has no result.
-
-    `layout` is what `clbench.report.tables` takes.
-    """
+    """Print the tables, write them to OUT/folder, and say what has no result. `layout` is what
+    `clbench.report.tables` takes."""
     from clbench.report import tables, terminal, write
 
     out = training.place.out
@@ -161,27 +156,23 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
     if outcome.earlier_seconds:
         from clbench.progress import duration
 
-        click.echo(
-            f"This command took {duration(outcome.seconds)}. Its runs took "
-            f"{duration(outcome.run_seconds)} in all: {duration(outcome.earlier_seconds)} of that "
-            "was spent by earlier commands.",
-            err=True,
-        )
+        now, runs = duration(outcome.seconds), duration(outcome.run_seconds)
+        before = f"{duration(outcome.earlier_seconds)} of that was spent by earlier commands"
+        click.echo(f"This command took {now}. Its runs took {runs} in all: {before}.", err=True)
     if outcome.stale:
         count = f"{len(outcome.stale)} of these results"
         other = "another version of the method or benchmark, or with other data"
         warn([f"{count} were made by {other}; --rerun stale trains them again."])
-    for bad in outcome.without_result:
-        words = f"{bad.status}: {bad.error}"
-        if not bad.now:
-            words = f"{bad.status} earlier: {bad.error} (--rerun {bad.status} tries again)"
-        click.echo(f"{bad.cell}: {words}", err=True)
-        if bad.traceback:
-            click.echo(f"  traceback: clbench show {bad.cell.id} --out {out}", err=True)
-    if outcome.without_result:
-        click.echo(
-            f"{len(outcome.without_result)} of {len(outcome.cells)} runs have no result.", err=True
-        )
+    bad = outcome.without_result
+    for each in bad:
+        words = f"{each.status}: {each.error}"
+        if not each.now:
+            words = f"{each.status} earlier: {each.error} (--rerun {each.status} tries again)"
+        click.echo(f"{each.cell}: {words}", err=True)
+        if each.traceback:
+            click.echo(f"  traceback: clbench show {each.cell.id} --out {out}", err=True)
+    if bad:
+        click.echo(f"{len(bad)} of {len(outcome.cells)} runs have no result.", err=True)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -19,10 +19,8 @@ methods_option = click.option(
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, and a sentence about each file that is not a record.
-
-    The sentences are printed as warnings; no records at all is an error unless it may be `empty`.
-    """
+    """The runs in a folder, and a sentence about each file that is not a record, which is printed
+    as a warning too. No records at all is an error unless it may be `empty`."""
     problems: list[str] = []
     runs = runs_of(Store(Path(out)).each(problems))
     warn(problems)

@@ -1,5 +1,6 @@
 """`clbench show`: everything about one method, benchmark or run."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -44,11 +45,10 @@ def command(name: str, out: str, as_json: bool) -> None:
 def _read_file(path: Path) -> Declaration:
     try:
         return read_declaration(path, "method")
-    except UserError as error:
-        try:
+    except UserError:
+        with contextlib.suppress(UserError):
             return read_declaration(path, "benchmark")
-        except UserError:
-            raise error from None
+        raise
 
 
 def _show_declaration(d: Declaration, as_json: bool) -> None:
@@ -117,11 +117,8 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
         yield "BWT", "\N{EN DASH}" if record.tasks == 1 else f"{bwt(record.R):.2f} %"
     kept = msgspec.structs.asdict(record.memory)
     yield "memory", ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in kept.items())
-    yield (
-        "time",
-        f"{spent.total:.1f} s ({sum(spent.train):.1f} s training, "
-        f"{sum(spent.eval):.1f} s evaluation), {len(record.curve)} epochs",
-    )
+    parts = f"{sum(spent.train):.1f} s training, {sum(spent.eval):.1f} s evaluation"
+    yield "time", f"{spent.total:.1f} s ({parts}), {len(record.curve)} epochs"
     yield "peak memory", f"{record.peak_memory / 1e9:.2f} GB"
     for kind, part in (("method", spec.method), ("benchmark", spec.benchmark)):
         yield kind, f"{part.name} version {part.version}, {_pairs(part.params) or 'no parameters'}"

@@ -87,7 +87,6 @@ def _next_events(running: list[_Worker], listen: Listener) -> list[_Worker]:
 
 
 def _train(cell: Cell, place: Place, gpu: str | None, pipe: Connection) -> None:
-    """What a worker does: one run."""
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     pipe.send(work(cell, place, lambda cell, event: pipe.send(event)))
