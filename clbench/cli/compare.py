@@ -23,19 +23,12 @@ MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 
 
 @subcommand(
-    "compare finetune ewc",
-    "compare results other-results --column bwt",
-    "compare paper acl --json",
+    "compare finetune ewc", "compare results other-results --column bwt", "compare paper acl --json"
 )
 @click.argument("a")
 @click.argument("b")
 @out_option
-@click.option(
-    "--column",
-    type=click.Choice(MEASURED),
-    default="acc",
-    help="The column to compare.",
-)
+@click.option("--column", type=click.Choice(MEASURED), default="acc", help="The column to compare.")
 @click.option("--alpha", default=0.05, help="Significance level.")
 @json_option
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:

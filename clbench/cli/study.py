@@ -15,9 +15,7 @@ from clbench.width import fitted_table
 
 
 @subcommand(
-    "study ls",
-    "study table-split-mnist --budget small --dry-run",
-    "study ./mine.toml --dry-run",
+    "study ls", "study table-split-mnist --budget small --dry-run", "study ./mine.toml --dry-run"
 )
 @click.argument("name")
 @click.option(

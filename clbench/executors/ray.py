@@ -30,6 +30,8 @@ from clbench.store import Place, Store
 
 Letter: TypeAlias = tuple[str, Event | None, dict[str, bytes]]
 """Id of a run, an event, and the bytes of its record and checkpoint if they are new."""
+Sent: TypeAlias = dict[str, tuple[str, Any]]
+"""The checksum of each data set, and its reference in Ray's object store."""
 POLL = 0.5
 """Seconds between two looks into the inbox."""
 RETRIES = 20
@@ -77,41 +79,26 @@ def run_cells(
     cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
-    ray = _connect(resources)
-    try:
-        _check(ray, resources)
-        sent = {name: (used.sha256, ray.put(used)) for name, used in datasets.items()}
-        _run(ray, cells, place, resources, sent, listen)
-    finally:
-        ray.shutdown()
-
-
-def _run(
-    ray: Any,
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    sent: dict[str, tuple[str, Any]],
-    listen: Listener,
-) -> None:
-    """`sent` has each data set's checksum and its reference in the object store. A reference inside
-    of a value is not fetched with it, so that only nodes that lack the data fetch them."""
     store = Store(place.out)
     by_id = {cell.id: cell for cell in cells}
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-        ray.get_runtime_context().get_node_id(), soft=False
-    )
-    inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote()
-    task = ray.remote(_train).options(
-        num_cpus=resources.cpus_per_run,
-        num_gpus=resources.gpus_per_run,
-        memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
-        max_retries=RETRIES,
-    )
     waiting = list(cells)
     running: dict[Any, Cell] = {}
     lost: set[str] = set()  # taken over by another driver, while this one was held up
     with contextlib.ExitStack() as leases:
+        ray = _connect(resources)
+        leases.callback(ray.shutdown)
+        _check(ray, resources)
+        # a reference inside of a value is not fetched with it: only nodes that lack the data do so
+        sent = {name: (used.sha256, ray.put(used)) for name, used in datasets.items()}
+        node = ray.get_runtime_context().get_node_id()
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        task = ray.remote(_train).options(
+            num_cpus=resources.cpus_per_run,
+            num_gpus=resources.gpus_per_run,
+            memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
+            max_retries=RETRIES,
+        )
         held: dict[str, contextlib.ExitStack] = {}
         while waiting or running:
             for cell in [c for c in waiting if not store.is_running(c.id)]:
@@ -156,13 +143,7 @@ def _run(
                 held.pop(cell.id).close()
 
 
-def _train(
-    cell: Cell,
-    place: Place,
-    inbox: Any,
-    sent: dict[str, tuple[str, Any]],
-    expected: dict[str, str],
-) -> Ended:
+def _train(cell: Cell, place: Place, inbox: Any, sent: Sent, expected: dict[str, str]) -> Ended:
     """On a node: train in a folder of its own, and send what is finished to the inbox."""
     import ray
 
@@ -187,9 +168,7 @@ def _train(
         return end
 
 
-def _datasets(
-    ray: Any, cell: Cell, place: Place, sent: dict[str, tuple[str, Any]]
-) -> dict[str, Any]:
+def _datasets(ray: Any, cell: Cell, place: Place, sent: Sent) -> DataSets:
     """The data sets of a cell: the node's own if they are the driver's, else the driver's."""
     found = {}
     for name in cell.benchmark.meta.get("datasets", ()):
