@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clbench.campaign import RERUN, Campaign, NoResult, Outcome, carry_out, make_plan
+from clbench.campaign import RERUN, NoResult, Outcome, carry_out, make_plan
 from clbench.errors import UserError, unknown
 from clbench.executors import EXECUTORS, Resources
 from clbench.grid import Wanted, make_grid, seed_list
@@ -70,7 +70,7 @@ def run(
         methods, benchmarks, seed_list(seeds, f"seeds={seeds!r}"), overrides, threads, device
     )
     place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
-    plan = make_plan(Campaign(cells, place, executor, Resources(**resources), rerun))
+    plan = make_plan(cells, place, executor, Resources(**resources), rerun)
     if progress and plan.chosen:
         from clbench.progress import watched
 

@@ -6,7 +6,7 @@ or exits. KeyboardInterrupt passes through once the executor has stopped its wor
 
 import importlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clbench.errors import UserError
 from clbench.events import Ended, Event, Listener
@@ -22,21 +22,13 @@ RERUN = ("missing", "failed", "stale", "all")
 
 
 @dataclass(frozen=True)
-class Campaign:
-    """What to train, where and how."""
+class Plan:
+    """What to train, where and how, and where the cells stand before it starts."""
 
     cells: list[Cell]
     place: Place
-    executor: str = "local"
-    resources: Resources = field(default_factory=Resources)
-    rerun: str = "missing"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Where the cells of a campaign stand before it starts."""
-
-    campaign: Campaign
+    executor: str
+    resources: Resources
     data: OpenedData
     states: dict[str, State]
     """By id."""
@@ -45,10 +37,9 @@ class Plan:
 
     def problems(self, dry: bool = False) -> Findings:
         """What keeps the chosen cells from being trained."""
-        mine = self.campaign
         if not self.chosen:
             return Findings()
-        return check(self.chosen, self.data, mine.place, mine.executor, mine.resources, dry)
+        return check(self.chosen, self.data, self.place, self.executor, self.resources, dry)
 
 
 @dataclass(frozen=True)
@@ -103,17 +94,24 @@ class Outcome:
         return NoResult(cell, status, error, failure.traceback if failure else "", now)
 
 
-def make_plan(campaign: Campaign) -> Plan:
+def make_plan(
+    cells: list[Cell],
+    place: Place,
+    executor: str = "local",
+    resources: Resources | None = None,
+    rerun: str = "missing",
+) -> Plan:
     """Open the data, look up the state of each cell, and choose what to train."""
-    store, data = Store(campaign.place.out), open_data(campaign.cells, campaign.place)
-    states = {cell.id: state_of(cell, store, data.checksums) for cell in campaign.cells}
-    chosen = to_run(states, campaign.rerun)
-    return Plan(campaign, data, states, [cell for cell in campaign.cells if cell.id in chosen])
+    store, data = Store(place.out), open_data(cells, place)
+    states = {cell.id: state_of(cell, store, data.checksums) for cell in cells}
+    ids = to_run(states, rerun)
+    chosen = [cell for cell in cells if cell.id in ids]
+    return Plan(cells, place, executor, resources or Resources(), data, states, chosen)
 
 
 def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcome:
     """Train the chosen cells. Raises one UserError with all problems if nothing can be trained."""
-    campaign, started = plan.campaign, time.monotonic()
+    cells, started = plan.cells, time.monotonic()
     ended: dict[str, Ended] = {}
 
     def hear(cell: Cell, event: Event) -> None:
@@ -123,12 +121,12 @@ def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcom
 
     if plan.chosen:
         _train(plan, hear)
-    store = Store(campaign.place.out)
-    states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in campaign.cells}
-    records = [r for cell in campaign.cells if (r := store.read(cell.id)) is not None]
+    store = Store(plan.place.out)
+    states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in cells}
+    records = [r for cell in cells if (r := store.read(cell.id)) is not None]
     resumed = [plan.states[cell.id] for cell in plan.chosen]
     return Outcome(
-        campaign.cells,
+        cells,
         records,
         states,
         ended,
@@ -142,7 +140,7 @@ def _train(plan: Plan, listen: Listener) -> None:
     found = plan.problems()
     if found.problems:
         raise UserError(found.in_words())
-    campaign, store = plan.campaign, Store(plan.campaign.place.out)
+    store = Store(plan.place.out)
     willing = [cell for cell in plan.chosen if cell.id not in found.refused]
     for cell in plan.chosen:
         if cell.id in found.refused:
@@ -151,5 +149,5 @@ def _train(plan: Plan, listen: Listener) -> None:
             with store.lease(cell.id) as mine:
                 if mine:  # else another command has begun to train it anew
                     store.replace(cell.id)
-    engine = importlib.import_module(f"clbench.executors.{campaign.executor}")
-    engine.run_cells(willing, campaign.place, campaign.resources, plan.data.sets, listen)
+    engine = importlib.import_module(f"clbench.executors.{plan.executor}")
+    engine.run_cells(willing, plan.place, plan.resources, plan.data.sets, listen)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import clbench
+from clbench.record import Git, Provenance
 
 PACKAGES = ("torch", "torchvision", "avalanche-lib", "numpy", "scipy", "pandas", "mlxtend")
 
@@ -50,17 +51,18 @@ def cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> Provenance:
     """What goes into every record."""
-    return {
-        "versions": versions(),
-        "git": git_state(),
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "cpu": cpu(),
-        "cores": os.cpu_count(),
-        "argv": sys.argv,
-    }
+    state = git_state()
+    return Provenance(
+        versions=versions(),
+        git=Git(**state) if state else None,
+        host=platform.node(),
+        platform=platform.platform(),
+        cpu=cpu(),
+        cores=os.cpu_count(),
+        argv=sys.argv,
+    )
 
 
 def explain_import(error: Exception) -> str:

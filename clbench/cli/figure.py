@@ -6,13 +6,7 @@ from typing import Any
 import click
 
 from clbench.cli.options import data_root_option, out_option, subcommand, warn
-from clbench.cli.selection import (
-    benchmarks_option,
-    chosen,
-    methods_option,
-    parse_formats,
-    read_runs,
-)
+from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
 from clbench.errors import unknown
 from clbench.report.figures import FORMATS, KINDS
 from clbench.report.table import tables_of
@@ -36,8 +30,7 @@ from clbench.report.table import tables_of
 @click.option(
     "--to", type=click.Path(path_type=Path), help="Folder for the figures.  [default: OUT/figures]"
 )
-@benchmarks_option
-@methods_option
+@selection_options
 @data_root_option
 def command(
     kind: str,

@@ -16,9 +16,9 @@ from clbench.width import fitted_table
 
 def print_plan(plan: Plan) -> None:
     """Print where each cell stands, whether it would be trained, and how long that may take."""
-    cells, workers = plan.campaign.cells, plan.campaign.resources.workers
+    cells, workers = plan.cells, plan.resources.workers
     chosen = {cell.id for cell in plan.chosen}
-    guesses = estimates(cells, Store(plan.campaign.place.out))
+    guesses = estimates(cells, Store(plan.place.out))
     rows = [
         (
             cell.labels["benchmark"],

@@ -6,13 +6,7 @@ from pathlib import Path
 import click
 
 from clbench.cli.options import existing_out, out_option, subcommand
-from clbench.cli.selection import (
-    benchmarks_option,
-    chosen,
-    methods_option,
-    parse_formats,
-    read_runs,
-)
+from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
 from clbench.errors import UserError, unknown
 from clbench.record import Record
 from clbench.registry import split_list
@@ -39,8 +33,7 @@ from clbench.store import Store
 @click.option(
     "--to", type=click.Path(path_type=Path), help="Folder for the tables.  [default: OUT/tables]"
 )
-@benchmarks_option
-@methods_option
+@selection_options
 @click.option(
     "--columns", default="", show_default=False, help=f"Columns to add: {', '.join(EXTRA)}, or all."
 )

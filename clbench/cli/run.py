@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from clbench.campaign import Campaign, Outcome, carry_out, make_plan
+from clbench.campaign import Outcome, carry_out, make_plan
 from clbench.cli.config import read_config
 from clbench.cli.options import Training, parse_seeds, subcommand, training_options, warn
 from clbench.errors import UserError
@@ -108,9 +108,8 @@ def command(
 def train(cells: list[Cell], training: Training) -> Outcome | None:
     """Train what is missing of the cells, with progress on stderr. A dry run prints the plan and
     returns None; if there are problems it is a UserError after that."""
-    plan = make_plan(
-        Campaign(cells, training.place, training.executor, training.resources, training.rerun)
-    )
+    how = (training.executor, training.resources, training.rerun)
+    plan = make_plan(cells, training.place, *how)
     if training.dry_run:
         from clbench.cli.plan import print_plan
 

@@ -3,6 +3,7 @@
 import fnmatch
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,10 +13,12 @@ from clbench.registry import split_list
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
-benchmarks_option = click.option("--benchmarks", help="Only these: names, globs; comma list.")
-methods_option = click.option(
-    "--methods", help="Only these: names, globs, groups (@memory); comma list."
-)
+
+def selection_options(command: Any) -> Any:
+    """Give a command the options that choose runs."""
+    kinds = "names, globs, groups (@memory)"
+    command = click.option("--methods", help=f"Only these: {kinds}; comma list.")(command)
+    return click.option("--benchmarks", help="Only these: names, globs; comma list.")(command)
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
