@@ -59,7 +59,8 @@ META: dict[str, type] = {
 """Facts that clbench reads from a class, and their types."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()
 """The file and line of every method and benchmark class."""
-_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+_SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True)
+_SWITCH |= dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,9 @@ class Field:
         """The value that `text` means; a UserError says what is allowed."""
         if self.optional and text.lower() == "none":
             return None
-        value: Any = text
         try:
-            if self.type is bool:
-                if text.lower() not in _TRUE | _FALSE:
-                    raise ValueError
-                value = text.lower() in _TRUE
-            elif self.type is int:
-                value = int(text)
-            elif self.type is float:
-                value = float(text)
-        except ValueError:
+            value = _SWITCH[text.lower()] if self.type is bool else self.type(text)
+        except (KeyError, ValueError):
             raise UserError(f"{where}: {self.name}={text} is not {self.expected}.") from None
         return self.check(value, where)
 

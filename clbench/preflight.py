@@ -6,12 +6,13 @@ which has torch. It maps the images that the driver has decoded and opens no dat
 
 import importlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from clbench.errors import UserError
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
 from clbench.provenance import explain_import
 from clbench.registry import import_class
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class OpenedData:
     """The data sets of some cells."""
 
-    sets: "dict[str, DataSet]" = field(default_factory=dict)
+    sets: DataSets = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """Data set -> why it cannot be used."""
 
@@ -101,7 +102,9 @@ def _look_ahead(
 ) -> Findings:
     """Let a process with torch import the cells' classes, try the devices, and ask the methods of
     the `ready` cells whether they refuse their stream."""
-    files = {name: _as_files(dataset) for name, dataset in opened.sets.items()}
+    # the names of the mapped files stand for the arrays, so that sending them is cheap
+    name_of = attrgetter("filename")
+    files = {name: _with_arrays(dataset, name_of) for name, dataset in opened.sets.items()}
     process, pipe = start(_look, cells, ready, devices, files)
     try:
         return cast(Findings, pipe.recv())
@@ -115,12 +118,10 @@ def _look_ahead(
 
 
 def _look(
-    cells: list[Cell],
-    ready: list[Cell],
-    devices: list[str],
-    files: "dict[str, DataSet]",
-    pipe: Connection,
+    cells: list[Cell], ready: list[Cell], devices: list[str], files: DataSets, pipe: Connection
 ) -> None:
+    import numpy as np
+
     try:
         from clbench.build import device_problem, refusals
     except Exception as error:
@@ -136,19 +137,9 @@ def _look(
             broken.append(declaration)
     problems += [text for device in devices if (text := device_problem(device))]
     sound = [c for c in ready if c.method not in broken and c.benchmark not in broken]
-    datasets = {name: _from_files(dataset) for name, dataset in files.items()}
+    mapped = partial(np.load, mmap_mode="r")
+    datasets = {name: _with_arrays(dataset, mapped) for name, dataset in files.items()}
     pipe.send(Findings(problems, refusals(sound, datasets)))
-
-
-def _as_files(dataset: "DataSet") -> "DataSet":
-    """The data set with the names of its mapped files for arrays, so that sending it is cheap."""
-    return _with_arrays(dataset, lambda array: Path(array.filename))
-
-
-def _from_files(dataset: "DataSet") -> "DataSet":
-    import numpy as np
-
-    return _with_arrays(dataset, lambda path: np.load(path, mmap_mode="r"))
 
 
 def _with_arrays(dataset: "DataSet", change: Any) -> "DataSet":

@@ -49,10 +49,8 @@ class Store:
             with tempfile.TemporaryFile(dir=self.root / "records"):
                 pass
         except OSError as error:
-            raise UserError(
-                f"--out {self.root} cannot be written to: {error.strerror}. "
-                "Name another folder or change its permissions."
-            ) from None
+            reason = f"{error.strerror}. Name another folder or change its permissions"
+            raise UserError(f"--out {self.root} cannot be written to: {reason}.") from None
 
     def record_path(self, run_id: str) -> Path:
         return self.root / "records" / f"{run_id}.json"

@@ -10,7 +10,6 @@ study may have `sizes`: benchmarks whose images are counted. Those of the paper 
 """
 
 import importlib.resources
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clbench.errors import UserError, unknown
+from clbench.files import read_toml
 from clbench.grid import make_grid
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import in_words
@@ -106,11 +106,7 @@ def find_study(text: str, files: bool = False) -> Study:
         if text not in known:
             raise unknown("study", text, known, "A study of your own ends in .toml.")
         file = known[text]
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{text} is not valid TOML: {error}") from None
-    return _checked(Path(text).stem, content, text, files)
+    return _checked(Path(text).stem, read_toml(file, text), text, files)
 
 
 def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Study:
