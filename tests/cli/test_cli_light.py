@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from clbench.record import Failure, Record, parse
+from clbench.record import Failure, Record, Shown, parse
 from clbench.registry import declarations
 from clbench.store import Store
 
@@ -70,6 +70,18 @@ def test_ls_results_and_show_a_run(results: dict[str, Record], clbench: Callable
     as_json = clbench(f"show {done.id} --out out --json").out
     assert parse(as_json.encode(), done.id) == done
     assert "Traceback: x" in clbench(f"show {results['failed'].id} --out out").out
+
+
+def test_a_run_in_its_first_task_is_shown(
+    results: dict[str, Record], clbench: Callable[..., Any], place: Any
+) -> None:
+    """It has no diagnostics yet, though its method declares some."""
+    begun = shortened(results["done"], "partial", 0)
+    shown = {"used": Shown(title="Used", kind="layers"), "cost": Shown(title="C", kind="number")}
+    Store(place.out).write(structs.replace(begun, lays_open=shown))
+    said = clbench(f"show {begun.id} --out out")
+    assert said.code == 0
+    assert "partial, 0 of 3 tasks" in said.out
 
 
 def test_ls_and_show_name_every_method_and_benchmark(clbench: Callable[..., Any]) -> None:
