@@ -90,7 +90,7 @@ def make_record(
             inside[key] = value
         else:
             kind = typing.get_type_hints(type(inside), include_extras=True)[key]
-            setattr(inside, key, msgspec.convert(value, kind))
+            msgspec.structs.force_setattr(inside, key, msgspec.convert(value, kind))
     if "R" not in changes:
         record.R = record.R[: record.done]
     text = msgspec.json.encode([record.spec, record.differs])
