@@ -140,6 +140,7 @@ def run_cells(
                 time.sleep(POLL)
                 continue
             idle = [c for c in waiting.values() if not _is_queued(place, c, queue)]
+            missed = {c.id: missed[c.id] for c in idle if c.id in missed}  # others are back
             new = []
             for cell in idle:
                 end = _ended(place, store, cell)
