@@ -11,10 +11,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clbench.campaign import RERUN, Campaign, NoResult, Outcome, Plan, carry_out, make_plan
+from clbench.campaign import RERUN, NoResult, Outcome, carry_out, make_plan
 from clbench.errors import UserError, unknown
 from clbench.executors import EXECUTORS, Resources
-from clbench.grid import Wanted, make_grid
+from clbench.grid import Wanted, make_grid, seed_list
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import Record
 from clbench.store import Place
@@ -66,33 +66,21 @@ def run(
     for name, value in {"threads": threads, "workers": resources.get("workers", 1)}.items():
         if type(value) is not int or value < 1:
             raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
-    cells = make_grid(methods, benchmarks, _seeds(seeds), overrides, threads, device)
+    cells = make_grid(
+        methods, benchmarks, seed_list(seeds, f"seeds={seeds!r}"), overrides, threads, device
+    )
     place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
-    plan = make_plan(Campaign(cells, place, executor, Resources(**resources), rerun))
-    outcome = _watched(plan) if progress and plan.chosen else carry_out(plan)
+    plan = make_plan(cells, place, executor, Resources(**resources), rerun)
+    if progress and plan.chosen:
+        from clbench.progress import watched
+
+        outcome = watched(plan)
+    else:
+        outcome = carry_out(plan)
     bad = outcome.without_result
     if len(bad) == len(cells) and all(each.status == "refused" for each in bad):
         raise UserError("\n".join(dict.fromkeys(each.error for each in bad)))
     return Result(outcome)
-
-
-def _watched(plan: Plan) -> Outcome:
-    from rich.console import Console
-
-    from clbench.progress import Progress
-
-    with Progress(plan.chosen, Console(stderr=True)) as progress:
-        return carry_out(plan, progress.listen)
-
-
-def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    found = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
-    if not found or any(type(seed) is not int or seed < 0 for seed in found):
-        raise UserError(
-            f"seeds={seeds!r}: give how many (3 means 0, 1, 2; at least 1) or a list of whole "
-            "numbers, like [0, 1, 7]."
-        )
-    return found
 
 
 class Result:
@@ -128,13 +116,9 @@ class Result:
             if key not in COLUMNS:
                 raise unknown("column", key, COLUMNS)
         made = tables(self.records, columns=tuple(columns), vs_paper=vs_paper)
-        if columns:
-            made = [
-                replace(
-                    t, columns=[c for c in t.columns if c.key in columns or c.key not in COLUMNS]
-                )
-                for t in made
-            ]
+        for n, table in enumerate(made if columns else ()):
+            kept = [c for c in table.columns if c.key in columns or c.key not in COLUMNS]
+            made[n] = replace(table, columns=kept)
         shown = Tables(made)
         if not hasattr(sys, "ps1"):  # set in interactive sessions, IPython's too
             print(shown)

@@ -70,10 +70,9 @@ def build(cell: Cell, stream: Stream) -> Strategy:
     method = import_class(cell.method)(**cell.spec.method_params)
     seed_everything(stream.seed, "init")
     strategy: Strategy = method.build(stream)
-    if cell.spec.protocol.torch_dropout:
-        for module in strategy.model.modules():
-            if isinstance(module, Dropout):
-                module.fast = False
+    for module in strategy.model.modules() if cell.spec.protocol.torch_dropout else ():
+        if isinstance(module, Dropout):
+            module.fast = False
     if cell.spec.protocol.compile:
         _compile(strategy.model)
     return strategy

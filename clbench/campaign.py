@@ -6,10 +6,10 @@ or exits. KeyboardInterrupt passes through once the executor has stopped its wor
 
 import importlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clbench.errors import UserError
-from clbench.events import Ended, Event, Listener, Note
+from clbench.events import Ended, Event, Listener
 from clbench.executors import Resources
 from clbench.grid import State, state_of, to_run
 from clbench.preflight import Findings, OpenedData, check, open_data
@@ -22,21 +22,13 @@ RERUN = ("missing", "failed", "stale", "all")
 
 
 @dataclass(frozen=True)
-class Campaign:
-    """What to train, where and how."""
+class Plan:
+    """What to train, where and how, and where the cells stand before it starts."""
 
     cells: list[Cell]
     place: Place
-    executor: str = "local"
-    resources: Resources = field(default_factory=Resources)
-    rerun: str = "missing"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Where the cells of a campaign stand before it starts."""
-
-    campaign: Campaign
+    executor: str
+    resources: Resources
     data: OpenedData
     states: dict[str, State]
     """By id."""
@@ -45,10 +37,9 @@ class Plan:
 
     def problems(self, dry: bool = False) -> Findings:
         """What keeps the chosen cells from being trained."""
-        mine = self.campaign
         if not self.chosen:
             return Findings()
-        return check(self.chosen, self.data, mine.place, mine.executor, mine.resources, dry)
+        return check(self.chosen, self.data, self.place, self.executor, self.resources, dry)
 
 
 @dataclass(frozen=True)
@@ -76,9 +67,6 @@ class Outcome:
     """By id."""
     ended: dict[str, Ended]
     """How each cell ended that was trained, by id."""
-    notes: list[str]
-    checksums: dict[str, str]
-    """Data set -> SHA-256 of what is there now."""
     seconds: float
     """What the campaign took."""
     run_seconds: float
@@ -106,40 +94,42 @@ class Outcome:
         return NoResult(cell, status, error, failure.traceback if failure else "", now)
 
 
-def make_plan(campaign: Campaign) -> Plan:
+def make_plan(
+    cells: list[Cell],
+    place: Place,
+    executor: str = "local",
+    resources: Resources | None = None,
+    rerun: str = "missing",
+) -> Plan:
     """Open the data, look up the state of each cell, and choose what to train."""
-    store, data = Store(campaign.place.out), open_data(campaign.cells, campaign.place)
-    states = {cell.id: state_of(cell, store, data.checksums) for cell in campaign.cells}
-    chosen = to_run(states, campaign.rerun)
-    return Plan(campaign, data, states, [cell for cell in campaign.cells if cell.id in chosen])
+    store, data = Store(place.out), open_data(cells, place)
+    states = {cell.id: state_of(cell, store, data.checksums) for cell in cells}
+    ids = to_run(states, rerun)
+    chosen = [cell for cell in cells if cell.id in ids]
+    return Plan(cells, place, executor, resources or Resources(), data, states, chosen)
 
 
 def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcome:
     """Train the chosen cells. Raises one UserError with all problems if nothing can be trained."""
-    campaign, started = plan.campaign, time.monotonic()
+    cells, started = plan.cells, time.monotonic()
     ended: dict[str, Ended] = {}
-    notes: list[str] = []
 
     def hear(cell: Cell, event: Event) -> None:
         if isinstance(event, Ended):
             ended[cell.id] = event
-        elif isinstance(event, Note):
-            notes.append(event.text)
         listen(cell, event)
 
     if plan.chosen:
         _train(plan, hear)
-    store = Store(campaign.place.out)
-    states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in campaign.cells}
-    records = [r for cell in campaign.cells if (r := store.read(cell.id)) is not None]
+    store = Store(plan.place.out)
+    states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in cells}
+    records = [r for cell in cells if (r := store.read(cell.id)) is not None]
     resumed = [plan.states[cell.id] for cell in plan.chosen]
     return Outcome(
-        campaign.cells,
+        cells,
         records,
         states,
         ended,
-        notes,
-        plan.data.checksums,
         time.monotonic() - started,
         sum(record.seconds.total for record in records if record.id in ended),
         sum(s.record.seconds.total for s in resumed if s.record and s.word == "partial"),
@@ -150,17 +140,14 @@ def _train(plan: Plan, listen: Listener) -> None:
     found = plan.problems()
     if found.problems:
         raise UserError(found.in_words())
-    campaign, store = plan.campaign, Store(plan.campaign.place.out)
-    willing = []
+    store = Store(plan.place.out)
+    willing = [cell for cell in plan.chosen if cell.id not in found.refused]
     for cell in plan.chosen:
         if cell.id in found.refused:
             listen(cell, Ended("refused", found.refused[cell.id]))
-        else:
-            willing.append(cell)
-    for cell in willing:
-        if plan.states[cell.id].word in ("failed", "stale", "done"):
+        elif plan.states[cell.id].word in ("failed", "stale", "done"):
             with store.lease(cell.id) as mine:
                 if mine:  # else another command has begun to train it anew
                     store.replace(cell.id)
-    engine = importlib.import_module(f"clbench.executors.{campaign.executor}")
-    engine.run_cells(willing, campaign.place, campaign.resources, plan.data.sets, listen)
+    engine = importlib.import_module(f"clbench.executors.{plan.executor}")
+    engine.run_cells(willing, plan.place, plan.resources, plan.data.sets, listen)

@@ -9,7 +9,7 @@ import io
 import math
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -36,7 +36,6 @@ class Trial:
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.cls = import_class(declaration)
-        self.params = declaration.defaults
         self.images = small_stream()
         self.strategy = self.build()
         self.states: list[bytes] = []
@@ -48,8 +47,7 @@ class Trial:
         """A fresh strategy on a fresh, equal stream."""
         stream = small_stream()
         seed_everything(stream.seed, "init")
-        strategy: Strategy = self.cls(**self.params).build(stream)
-        return strategy
+        return cast(Strategy, self.cls(**self.declaration.defaults).build(stream))
 
     def learn(self, strategy: Strategy, start: int, keep: bool = False) -> list[list[float]]:
         """Learn the tasks from `start` on, as a run does; returns the rows of accuracies."""
@@ -77,12 +75,12 @@ class Trial:
         self.outputs.append(outputs)
 
 
-def small_stream(epochs: int = 4) -> Stream:
+def small_stream() -> Stream:
     """Three small tasks of real digits."""
     mnist = data.load("mnist-5k")
     train, test = (_first_of_each_class(mnist.parts[part]) for part in ("train", "test"))
     sources = [Source(train, test, c, (0.1307,), (0.3081,)) for c in CLASSES]
-    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=epochs)
+    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=4)
     return Stream(sources, name="check", backbone="mlp", protocol=protocol, seed=0)
 
 
@@ -190,23 +188,15 @@ def leaves_data_alone(trial: Trial) -> str:
 
 
 CHECKS: tuple[Callable[[Trial], str], ...] = (
-    declares,
-    trains,
-    is_deterministic,
-    resumes,
-    counts_memory,
-    keeps_its_word,
-    leaves_data_alone,
-)
+    declares, trains, is_deterministic, resumes, counts_memory, keeps_its_word, leaves_data_alone,
+)  # fmt: skip
 
 
 def check(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Run all checks; yields (the check in words, the violation or an empty string)."""
     torch.set_num_threads(1)
     if reason := import_class(declaration)(**declaration.defaults).refusal(small_stream()):
-        raise UserError(
-            f"{declaration.name} cannot run on the small stream of the checks: {reason}"
-        )
+        raise UserError(f"{declaration.name} cannot run on the stream of the checks: {reason}")
     try:
         trial = Trial(declaration)
     except Exception as error:
@@ -233,9 +223,6 @@ def _equal_weights(a: Strategy, b: Strategy) -> bool:
 def _tensors(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
-    elif isinstance(tree, dict):
-        for value in tree.values():
-            yield from _tensors(value)
-    elif isinstance(tree, list | tuple):
-        for value in tree:
+    elif isinstance(tree, dict | list | tuple):
+        for value in tree.values() if isinstance(tree, dict) else tree:
             yield from _tensors(value)

@@ -42,38 +42,25 @@ NonNegativeFloat: TypeAlias = Annotated[float, Range(0)]
 Fraction: TypeAlias = Annotated[float, Range(0, 1)]
 
 TYPES: dict[str, Any] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str": str,
+    **{plain.__name__: plain for plain in (int, float, bool, str)},
     "PositiveInt": PositiveInt,
     "NonNegativeInt": NonNegativeInt,
     "PositiveFloat": PositiveFloat,
     "NonNegativeFloat": NonNegativeFloat,
     "Fraction": Fraction,
 }
-META = {
-    "name": str,
-    "title": str,
-    "family": str,
-    "paper": str,
+META: dict[str, type] = {
+    **dict.fromkeys(("name", "title", "family", "paper", "backbone", "replay_size"), str),
+    **dict.fromkeys(("zero_forgetting", "upper_bound"), bool),
+    **dict.fromkeys(("protocol", "fixed", "tuned", "presets", "lays_open"), dict),
+    **dict.fromkeys(("backbones", "datasets"), tuple),
     "version": int,
-    "zero_forgetting": bool,
-    "upper_bound": bool,
-    "protocol": dict,
-    "fixed": dict,
-    "tuned": dict,
-    "presets": dict,
-    "backbone": str,
-    "backbones": tuple,
-    "datasets": tuple,
-    "lays_open": dict,
-    "replay_size": str,
 }
 """Facts that clbench reads from a class, and their types."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()
 """The file and line of every method and benchmark class."""
-_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+_SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True)
+_SWITCH |= dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 @dataclass(frozen=True)
@@ -113,17 +100,9 @@ class Field:
         """The value that `text` means; a UserError says what is allowed."""
         if self.optional and text.lower() == "none":
             return None
-        value: Any = text
         try:
-            if self.type is bool:
-                if text.lower() not in _TRUE | _FALSE:
-                    raise ValueError
-                value = text.lower() in _TRUE
-            elif self.type is int:
-                value = int(text)
-            elif self.type is float:
-                value = float(text)
-        except ValueError:
+            value = _SWITCH[text.lower()] if self.type is bool else self.type(text)
+        except (KeyError, ValueError):
             raise UserError(f"{where}: {self.name}={text} is not {self.expected}.") from None
         return self.check(value, where)
 
@@ -222,10 +201,8 @@ def declared(cls: type[Any]) -> Declaration:
 
 
 def note_definition(cls: type[Any]) -> None:
-    """Remember the file and line of the class statement that is being executed.
-
-    Python itself keeps no file for a class in a notebook.
-    """
+    """Remember the file and line of the class statement that is being executed; Python keeps no
+    file for a class in a notebook."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back

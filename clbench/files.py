@@ -1,8 +1,22 @@
-"""Writing a file atomically."""
+"""Reading TOML, and writing a file atomically."""
 
 import contextlib
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
+
+from clbench.errors import UserError
+
+
+def read_toml(file: Any, where: str) -> dict[str, Any]:
+    """The content of a file that a user named."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{where}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{where} is not valid TOML: {error}") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

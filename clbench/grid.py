@@ -29,10 +29,8 @@ def make_grid(
     device: str = "cpu",
     most_tasks: int | None = None,
 ) -> list[Cell]:
-    """All cells of benchmarks x methods x seeds, in that order, each once.
-
-    `most_tasks` is an upper limit for the parameter `tasks` of every benchmark.
-    """
+    """All cells of benchmarks x methods x seeds, in that order, each once. `most_tasks` is an upper
+    limit for the parameter `tasks` of every benchmark."""
     streams = chosen("benchmark", benchmarks)
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
@@ -43,6 +41,14 @@ def make_grid(
         for seed in seeds
     ]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+
+
+def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
+    """A number of seeds, or a list of them, as a list without repeats."""
+    found = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not found or any(type(seed) is not int or seed < 0 for seed in found):
+        raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
+    return found
 
 
 def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]]:
@@ -73,7 +79,7 @@ def _cut(benchmark: Declaration, given: dict[str, Any], most: int) -> dict[str, 
     tasks = (benchmark.defaults | given).get("tasks")
     if not isinstance(tasks, int):
         raise UserError(
-            f"{benchmark.name} has no parameter `tasks`, so it cannot be limited to {most} tasks."
+            f"{benchmark.name} has no parameter `tasks`, so it cannot be cut to {most}."
         )
     return given | {"tasks": min(most, tasks)}
 
@@ -120,29 +126,20 @@ def to_run(states: dict[str, State], rerun: str) -> set[str]:
 
 
 def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
-    """The cell of a record, with the declarations of today.
-
-    A user's own method or benchmark is found in `files`. A UserError if it is not found or if its
-    code has changed since.
-    """
+    """The cell of a record, with the declarations of today, a user's own from `files`. A UserError
+    if one is not found or has changed since."""
     spec = record.spec
     method = _declared("method", spec.method.name, files)
     benchmark = _declared("benchmark", spec.benchmark.name, files)
-    run = RunSpec(
-        benchmark=benchmark.name,
-        method=method.name,
-        seed=spec.seed,
-        benchmark_params=spec.benchmark.params,
-        method_params=spec.method.params,
-        protocol=Protocol(**spec.protocol),  # type: ignore[arg-type]
-        threads=spec.threads,
-        device=spec.device,
-    )
+    protocol = Protocol(**spec.protocol)  # type: ignore[arg-type]
+    params, others = spec.method.params, spec.benchmark.params
+    names = (benchmark.name, method.name)
+    run = RunSpec(*names, spec.seed, others, params, protocol, spec.threads, spec.device)
     cell = Cell(run, method, benchmark, record.differs)
     if cell.versioned() != spec:
         raise UserError(
-            f"Run {record.id} ({cell}) was made by another version of its method or benchmark "
-            "and cannot be rebuilt: clbench run --rerun stale trains it again."
+            f"Run {record.id} ({cell}) cannot be rebuilt: its method or benchmark has changed. "
+            "clbench run --rerun stale trains it again."
         )
     return cell
 

@@ -4,24 +4,25 @@ As in the paper, every number counts 4 bytes (a uint8 pixel too) and MB = 10^6 b
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 BYTES = 4
+Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Struct, frozen=True, gc=False):
     """Bytes by purpose."""
 
-    architecture: int = 0
+    architecture: Count = 0
     """The network that predicts."""
-    replay: int = 0
+    replay: Count = 0
     """Samples of past tasks."""
-    auxiliary: int = 0
+    auxiliary: Count = 0
     """State that only training needs: importances, anchors, masks, a discriminator."""
 
     def __add__(self, other: "Memory") -> "Memory":
@@ -30,9 +31,6 @@ class Memory:
             self.replay + other.replay,
             self.auxiliary + other.auxiliary,
         )
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 def of_tensors(tensors: "Iterable[Tensor]") -> int:

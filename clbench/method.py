@@ -92,9 +92,7 @@ class Method:
 
 def declared_refusal(facts: Mapping[str, Any], backbone: str, protocol: Protocol) -> str:
     """Why a method cannot run, as far as it declares that; needs no import of the method.
-
-    `facts` are its `backbones`, `fixed` and `protocol`, like `Declaration.meta`.
-    """
+    `facts` are its `backbones`, `fixed` and `protocol`, like `Declaration.meta`."""
     backbones = facts.get("backbones", ())
     if backbones and backbone not in backbones:
         return f"it can learn with {' or '.join(backbones)}, but not with {backbone}."

@@ -20,14 +20,12 @@ from typing import Any
 from clbench.declare import DEFINED, Declaration
 from clbench.errors import UserError
 from clbench.reading import ROOTS, declaration, kebab, read_declaration
-from clbench.registry import declarations, refuse_taken
+from clbench.registry import add, declarations
 
 
 def declaration_of(cls: type[Any]) -> Declaration:
-    """The declaration of a method or benchmark class; a UserError if its source is not available.
-
-    An installed class gives the installed declaration.
-    """
+    """The declaration of a method or benchmark class; the installed one if it is installed. A
+    UserError if the source of the class is not available."""
     kind, chain = _kind_and_chain(cls)
     known = declarations(kind)
     for installed in known.values():
@@ -42,7 +40,7 @@ def declaration_of(cls: type[Any]) -> Declaration:
         nodes = [(_definition(c)[0], Path(DEFINED[c][0])) for c in chain]
         found = declaration(kind, nodes, file, usual=kebab(cls.__name__))
         found = replace(found, source=_code(cls), payload=_pickled(cls))
-    refuse_taken(known, found)
+    add(dict(known), found)  # refuses a class that takes the name of another
     return found
 
 

@@ -16,10 +16,8 @@ _SIZE = dict.fromkeys(("acl", "agem", "derpp", "er-res", "gem"), "per_class")
 
 
 def upgraded(old: Any) -> Any:
-    """The run of a record of schema 1, in the layout of schema 2.
-
-    Raises KeyError, TypeError, ValueError or AttributeError for what is no such record.
-    """
+    """The run of a record of schema 1, in the layout of schema 2. Raises KeyError, TypeError,
+    ValueError or AttributeError for what is no such record."""
     spec, labels = old["spec"], old["labels"]
     name = spec["method"]["name"]
     new = {key: value for key, value in old.items() if key != "labels"}

@@ -6,12 +6,13 @@ which has torch. It maps the images that the driver has decoded and opens no dat
 
 import importlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from clbench.errors import UserError
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
 from clbench.provenance import explain_import
 from clbench.registry import import_class
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class OpenedData:
     """The data sets of some cells."""
 
-    sets: "dict[str, DataSet]" = field(default_factory=dict)
+    sets: DataSets = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """Data set -> why it cannot be used."""
 
@@ -73,10 +74,8 @@ def check(
     resources: Resources,
     dry: bool = False,
 ) -> Findings:
-    """All problems of the cells that are to be trained.
-
-    A dry run makes no folder, and imports torch only to check a device that is not the CPU.
-    """
+    """All problems of the cells that are to be trained. A `dry` run makes no folder, and imports
+    torch only to check a device that is not the CPU."""
     needed = {name for cell in cells for name in _needs(cell)}
     problems = [text for name, text in opened.problems.items() if name in needed]
     problems += importlib.import_module(f"clbench.executors.{executor}").problems(resources)
@@ -103,11 +102,12 @@ def _look_ahead(
 ) -> Findings:
     """Let a process with torch import the cells' classes, try the devices, and ask the methods of
     the `ready` cells whether they refuse their stream."""
-    files = {name: _as_files(dataset) for name, dataset in opened.sets.items()}
+    # the names of the mapped files stand for the arrays, so that sending them is cheap
+    name_of = attrgetter("filename")
+    files = {name: _with_arrays(dataset, name_of) for name, dataset in opened.sets.items()}
     process, pipe = start(_look, cells, ready, devices, files)
     try:
-        found: Findings = pipe.recv()
-        return found
+        return cast(Findings, pipe.recv())
     except EOFError:
         process.join()
         reason = why_ended(process.exitcode)
@@ -118,47 +118,28 @@ def _look_ahead(
 
 
 def _look(
-    cells: list[Cell],
-    ready: list[Cell],
-    devices: list[str],
-    files: "dict[str, DataSet]",
-    pipe: Connection,
+    cells: list[Cell], ready: list[Cell], devices: list[str], files: DataSets, pipe: Connection
 ) -> None:
+    import numpy as np
+
     try:
         from clbench.build import device_problem, refusals
     except Exception as error:
         pipe.send(Findings([explain_import(error)]))
         return
-    problems, broken = [], set()
-    for cell in cells:
-        for declaration in (cell.method, cell.benchmark):
-            key = (declaration.kind, declaration.name)
-            if key in broken:
-                continue
-            try:
-                import_class(declaration)
-            except UserError as error:
-                problems.append(str(error))
-                broken.add(key)
+    problems, broken = [], []
+    used = {(d.kind, d.name): d for cell in cells for d in (cell.method, cell.benchmark)}
+    for declaration in used.values():
+        try:
+            import_class(declaration)
+        except UserError as error:
+            problems.append(str(error))
+            broken.append(declaration)
     problems += [text for device in devices if (text := device_problem(device))]
-    sound = [
-        cell
-        for cell in ready
-        if not {("method", cell.method.name), ("benchmark", cell.benchmark.name)} & broken
-    ]
-    datasets = {name: _from_files(dataset) for name, dataset in files.items()}
+    sound = [c for c in ready if c.method not in broken and c.benchmark not in broken]
+    mapped = partial(np.load, mmap_mode="r")
+    datasets = {name: _with_arrays(dataset, mapped) for name, dataset in files.items()}
     pipe.send(Findings(problems, refusals(sound, datasets)))
-
-
-def _as_files(dataset: "DataSet") -> "DataSet":
-    """The data set with the names of its mapped files for arrays, so that sending it is cheap."""
-    return _with_arrays(dataset, lambda array: Path(array.filename))
-
-
-def _from_files(dataset: "DataSet") -> "DataSet":
-    import numpy as np
-
-    return _with_arrays(dataset, lambda path: np.load(path, mmap_mode="r"))
 
 
 def _with_arrays(dataset: "DataSet", change: Any) -> "DataSet":

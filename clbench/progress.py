@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clbench.campaign import Outcome, Plan, carry_out
 from clbench.events import Ended, EpochEnded, Event, Note, Started, TaskEnded
 from clbench.spec import Cell
 
@@ -25,6 +26,12 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def watched(plan: Plan) -> Outcome:
+    """Carry out a plan, with its progress on stderr."""
+    with Progress(plan.chosen, Console(stderr=True)) as progress:
+        return carry_out(plan, progress.listen)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Where a number came from: versions, git state, hardware. Imports nothing heavy."""
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import clbench
+from clbench.record import Git, Provenance
 
 PACKAGES = ("torch", "torchvision", "avalanche-lib", "numpy", "scipy", "pandas", "mlxtend")
 
@@ -42,31 +44,25 @@ def git_state() -> dict[str, Any] | None:
 
 def cpu() -> str:
     """The processor's name."""
-    try:
+    with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
-def memory_bytes() -> int:
-    """Physical memory of the machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def provenance() -> dict[str, Any]:
+def provenance() -> Provenance:
     """What goes into every record."""
-    return {
-        "versions": versions(),
-        "git": git_state(),
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "cpu": cpu(),
-        "cores": os.cpu_count(),
-        "argv": sys.argv,
-    }
+    state = git_state()
+    return Provenance(
+        versions=versions(),
+        git=Git(**state) if state else None,
+        host=platform.node(),
+        platform=platform.platform(),
+        cpu=cpu(),
+        cores=os.cpu_count(),
+        argv=sys.argv,
+    )
 
 
 def explain_import(error: Exception) -> str:

@@ -5,26 +5,23 @@ defaults, but not torch. Only training imports a class.
 """
 
 import ast
-import importlib.util
+import importlib
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clbench.declare import META, Declaration, Field
 from clbench.errors import UserError
+from clbench.record import Shown, in_words
 
 ROOTS = {"method": "Method", "benchmark": "Benchmark"}
-LAYS_OPEN: dict[str, tuple[type, ...]] = {
-    "title": (str,),
-    "kind": (str,),
-    "unit": (str,),
-    "below": (float, int),
-    "warning": (str,),
-    "names": (list,),
-}
-"""Keys of an entry of `lays_open`, and their types."""
-LAYS_OPEN_KINDS = ("number", "layers", "without", "spaces")
+
+
+class _LaidOpen(Shown, forbid_unknown_fields=True):
+    """An entry of `lays_open`, as a file declares it."""
 
 
 def read_declaration(
@@ -58,10 +55,8 @@ def declaration(
     name: str = "",
     usual: str = "",
 ) -> Declaration:
-    """The declaration of a class from its node and those of its ancestors, nearest first.
-
-    Its name is `name`, or else the one in the class, or else the `usual` one.
-    """
+    """The declaration of a class from its node and those of its ancestors, nearest first. Its
+    name is `name`, or else the one in the class, or else the `usual` one."""
     fields: dict[str, Field] = {}
     meta: dict[str, Any] = {}
     for node, origin in reversed(chain):
@@ -69,10 +64,9 @@ def declaration(
         fields |= body_fields
         meta |= body_meta
     if both := fields.keys() & meta.keys():
-        raise UserError(
-            f"{path}: {', '.join(sorted(both))} is a parameter: change its default with its type, "
-            "like `lr: float = 0.1`."
-        )
+        names = ", ".join(sorted(both))
+        example = "`lr: float = 0.1`"
+        raise UserError(f"{path}: {names} is a parameter: give its type too, like {example}.")
     for key in meta.get("fixed", {}):
         if key not in meta.get("protocol", {}):
             raise UserError(f"{path}: fixed: {key!r} must have its value in `protocol` too.")
@@ -144,15 +138,9 @@ def _find_class(
                 neighbour = _imported_file(node, path)
                 if (alias.asname or alias.name) == name and neighbour is not None:
                     there = _parse(neighbour)
-                    found = _class_in(there, alias.name, neighbour)
+                    own = [n for n in there.body if isinstance(n, ast.ClassDef)]
+                    found = next(((n, there, neighbour) for n in own if n.name == alias.name), None)
     return found
-
-
-def _class_in(
-    tree: ast.Module, name: str, path: Path
-) -> tuple[ast.ClassDef, ast.Module, Path] | None:
-    classes = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
-    return next(((node, tree, path) for node in classes), None)
 
 
 def _imported_file(node: ast.ImportFrom, path: Path) -> Path | None:
@@ -162,9 +150,7 @@ def _imported_file(node: ast.ImportFrom, path: Path) -> Path | None:
         return path.parent / f"{module.replace('.', '/')}.py"
     package, _, last = module.rpartition(".")
     if node.level == 0 and package in ("clbench.methods", "clbench.benchmarks"):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec and spec.submodule_search_locations) or ():
-            return Path(folder) / f"{last}.py"
+        return Path(importlib.import_module(package).__path__[0]) / f"{last}.py"
     return None
 
 
@@ -195,30 +181,15 @@ def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
             f"{where}: {name} must be a plain {META[name].__name__}, written out: it is read "
             "without importing the file."
         )
-    if name == "lays_open":
-        _check_lays_open(value, where)
+    for key, entry in value.items() if name == "lays_open" else ():
+        try:
+            msgspec.convert(entry, _LaidOpen)
+        except msgspec.ValidationError as error:
+            raise UserError(f"{where}: lays_open[{key!r}]: {in_words(error)}.") from None
     if name == "backbones" and not all(isinstance(v, str) for v in value):
         raise UserError(f"{where}: backbones must be names of networks.")
     if value is not _NOT_LITERAL:
         meta[name] = value
-
-
-def _check_lays_open(value: dict[Any, Any], where: str) -> None:
-    for key, entry in value.items():
-        here = f"{where}: lays_open[{key!r}]"
-        if not isinstance(entry, dict):
-            raise UserError(f"{here} must be a dict with the keys {', '.join(LAYS_OPEN)}.")
-        for part, given in entry.items():
-            if part not in LAYS_OPEN:
-                raise UserError(f"{here} has the key {part!r}; allowed: {', '.join(LAYS_OPEN)}.")
-            if type(given) not in LAYS_OPEN[part]:
-                allowed = " or ".join(t.__name__ for t in LAYS_OPEN[part])
-                raise UserError(f"{here}: {part}={given!r} must be a {allowed}.")
-        if missing := [part for part in ("title", "kind") if part not in entry]:
-            raise UserError(f"{here} lacks {' and '.join(missing)}.")
-        if entry["kind"] not in LAYS_OPEN_KINDS:
-            kinds = ", ".join(LAYS_OPEN_KINDS)
-            raise UserError(f"{here}: kind={entry['kind']!r} must be one of {kinds}.")
 
 
 _NOT_LITERAL = object()

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from clbench.labels import label, protocol_label
+from clbench.memory import Count, Memory
 
 SCHEMA = 2
 """Version of the layout. Schema 1 is read and brought up to date; any other is refused."""
 
 Value = bool | int | float | str | None
 """What a hyper-parameter or a value of the protocol can be."""
-Count = Annotated[int, Meta(ge=0, le=2**53)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 
@@ -89,14 +89,6 @@ class Epoch(Struct, kw_only=True, gc=False):
     seconds: Seconds = 0.0
 
 
-class MemoryUse(Struct, kw_only=True, gc=False):
-    """Bytes by what they are kept for."""
-
-    architecture: Count = 0
-    replay: Count = 0
-    auxiliary: Count = 0
-
-
 class Clock(Struct, kw_only=True, gc=False):
     """Seconds of a run: in all, per task, and by what they went into."""
 
@@ -164,7 +156,7 @@ class Record(Struct, kw_only=True):
     valid: list[Percent] = msgspec.field(default_factory=list)
     curve: list[Epoch] = msgspec.field(default_factory=list)
     diagnostics: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    memory: MemoryUse = msgspec.field(default_factory=MemoryUse)
+    memory: Memory = Memory()
     seconds: Clock = msgspec.field(default_factory=Clock)
     peak_memory: Count = 0
     data: dict[str, DataUse] = msgspec.field(default_factory=dict)
@@ -215,7 +207,7 @@ def parse(content: bytes, run_id: str) -> Record:
         if record.schema != SCHEMA:
             record = _from_older(content)
     except msgspec.ValidationError as error:
-        raise DamagedRecordError(f"{_plain(str(error))}.") from None
+        raise DamagedRecordError(f"{in_words(error)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DamagedRecordError("it is not whole JSON (cut off, or damaged).") from None
     if record.id != run_id:
@@ -289,9 +281,9 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1e300
 
 
-def _plain(problem: str) -> str:
+def in_words(error: msgspec.ValidationError) -> str:
     """msgspec's words with the place in front: `R[1][0]: expected float, got str`."""
-    what, _, place = problem.replace("`", "").partition(" - at ")
+    what, _, place = str(error).replace("`", "").partition(" - at ")
     what = what.replace("Object missing required field", "it lacks")
     what = what[:1].lower() + what[1:]
     return f"{place.removeprefix('$.')}: {what}" if place else what

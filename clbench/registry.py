@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from clbench.declare import Declaration
 from clbench.errors import UserError, unknown
@@ -34,31 +34,24 @@ def declarations(kind: str) -> dict[str, Declaration]:
     """All methods (or benchmarks) that are installed, by name; two of one name are an error."""
     found: dict[str, Declaration] = {}
     package = f"clbench.{kind}s"
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    for folder in spec.submodule_search_locations:
+    for folder in importlib.import_module(package).__path__:
         for path in sorted(Path(folder).glob("*.py")):
             if not path.name.startswith("_"):
-                _add(found, read_declaration(path, kind, f"{package}.{path.stem}"))
+                add(found, read_declaration(path, kind, f"{package}.{path.stem}"))
     for point in entry_points(group=package):
-        _add(found, _from_entry_point(kind, point.name, point.value))
+        add(found, _from_entry_point(kind, point.name, point.value))
     return dict(sorted(found.items()))
 
 
-def _add(known: dict[str, Declaration], new: Declaration) -> None:
-    refuse_taken(known, new)
-    known[new.name] = new
-
-
-def refuse_taken(known: dict[str, Declaration], new: Declaration) -> None:
-    """A UserError if another method or benchmark has the name."""
+def add(known: dict[str, Declaration], new: Declaration) -> None:
+    """Add a declaration; a UserError if another method or benchmark has the name."""
     old = known.get(new.name)
     if old is not None and old.path.resolve() != new.path.resolve():
         raise UserError(
             f"Two {new.kind}s are named {new.name!r}: {old.path} and {new.path}. "
             'Rename one, for example by `name = "..."` in its class.'
         )
+    known[new.name] = new
 
 
 def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
@@ -132,7 +125,7 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
             if installed.path.resolve() == path.resolve():
                 return [installed]
         mine = read_declaration(path, kind)
-        _add(known, mine)  # refuses a file that takes the name of another
+        add(known, mine)  # refuses a file that takes the name of another
         return [mine]
     if name.startswith("@"):
         groups = {"all", *(str(d.meta.get("family", "")) for d in known.values())} - {""}
@@ -162,8 +155,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 @cache
 def _unpickled(payload: bytes) -> type[Any]:
-    cls: type[Any] = pickle.loads(payload)
-    return cls
+    return cast(type[Any], pickle.loads(payload))
 
 
 def import_class(declaration: Declaration) -> type[Any]:
@@ -171,13 +163,9 @@ def import_class(declaration: Declaration) -> type[Any]:
     if declaration.payload:
         return _unpickled(declaration.payload)
     try:
-        if declaration.module:
-            module = importlib.import_module(declaration.module)
-        else:
-            module = _module_of_file(declaration.path)
+        name = declaration.module
+        module = importlib.import_module(name) if name else _module_of_file(declaration.path)
     except (Exception, SystemExit) as error:
-        raise UserError(
-            f"{declaration.path} does not import: {type(error).__name__}: {error}"
-        ) from error
-    cls: type[Any] = getattr(module, declaration.class_name)
-    return cls
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{declaration.path} does not import: {reason}") from error
+    return cast(type[Any], getattr(module, declaration.class_name))

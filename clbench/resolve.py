@@ -72,20 +72,13 @@ def make_cell(
     device: str = "cpu",
 ) -> Cell:
     """One method on one benchmark with one seed, with all values resolved."""
-    bench_params = benchmark.defaults | benchmark_given
+    params = benchmark.defaults | benchmark_given
     found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
     spec = RunSpec(
-        benchmark.name,
-        method.name,
-        seed,
-        bench_params,
-        found.params,
-        found.protocol,
-        threads,
-        device,
+        benchmark.name, method.name, seed, params, found.params, found.protocol, threads, device
     )
     differs = Differs(
-        benchmark=_changed(bench_params, benchmark.defaults),
+        benchmark=_changed(params, benchmark.defaults),
         method=_changed(found.params, found.usual_params),
         protocol=_changed(asdict(found.protocol), asdict(found.usual_protocol)),
     )

@@ -24,18 +24,7 @@ from clbench.errors import UserError
 from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
 from clbench.provenance import provenance
-from clbench.record import (
-    DataUse,
-    Epoch,
-    Failure,
-    MemoryUse,
-    Provenance,
-    Record,
-    Shown,
-    Titles,
-    encode,
-    parse,
-)
+from clbench.record import DataUse, Epoch, Failure, Record, Shown, Titles, encode, parse
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import Place, Store
@@ -120,7 +109,7 @@ def _learn_all(
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
         tests = before + time.perf_counter() - learned
         before = 0.0
-        memory = MemoryUse(**strategy.memory().as_dict())
+        memory = strategy.memory()
         record.R.append(row)
         record.curve += [_epoch(k, epoch) for epoch in curve or ()]
         record.diagnostics.append(diagnostics)
@@ -180,8 +169,7 @@ def _resume(
         if same:
             strategy.load_state_dict(content["state"])
     except Exception as error:  # torch.load raises many kinds for a damaged file
-        reason = f"{path} is damaged ({type(error).__name__})"
-        listen(cell, Note(f"{reason}; {cell} starts again."))
+        listen(cell, Note(f"{path} is damaged ({type(error).__name__}); {cell} starts again."))
         return build(cell, stream), record
     if not same:
         reason = "its checkpoint is of another version of the method, the benchmark or the data"
@@ -205,7 +193,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any], tasks: int) -> Record:
         replay_size=declared.get("replay_size", ""),
         lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
         data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
-        provenance=msgspec.convert(provenance(), Provenance),
+        provenance=provenance(),
         started=_now(),
     )
 

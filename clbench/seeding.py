@@ -22,10 +22,8 @@ def generator(seed: int, *names: str | int) -> "torch.Generator":
 
 
 def seed_everything(seed: int, *names: str | int) -> None:
-    """Seed the global generators, which weights, dropout and plugins draw from.
-
-    The runner does this at the start of every task, so a resumed run draws the same numbers.
-    """
+    """Seed the global generators, which weights, dropout and plugins draw from. The runner does
+    this at the start of every task, so a resumed run draws the same numbers."""
     import numpy as np
     import torch
 

@@ -75,10 +75,8 @@ class Cell:
         return self.spec.id
 
     def versioned(self) -> Spec:
-        """The spec with the versions of the method and the benchmark, as records carry it.
-
-        A user's code promises no version, so its hash is added.
-        """
+        """The spec with the versions of the method and the benchmark, as records carry it. A user's
+        code promises no version, so its hash is added."""
         spec = self.spec.canonical()
         for kind, declaration in (("method", self.method), ("benchmark", self.benchmark)):
             spec[kind]["version"] = declaration.version

@@ -49,10 +49,8 @@ class Store:
             with tempfile.TemporaryFile(dir=self.root / "records"):
                 pass
         except OSError as error:
-            raise UserError(
-                f"--out {self.root} cannot be written to: {error.strerror}. "
-                "Name another folder or change its permissions."
-            ) from None
+            reason = f"{error.strerror}. Name another folder or change its permissions"
+            raise UserError(f"--out {self.root} cannot be written to: {reason}.") from None
 
     def record_path(self, run_id: str) -> Path:
         return self.root / "records" / f"{run_id}.json"
@@ -68,10 +66,8 @@ class Store:
             return None
 
     def each(self, problems: list[str]) -> Iterator[Record]:
-        """All records, by id, one at a time: there may be very many.
-
-        `problems` gets a sentence for every file that is no record.
-        """
+        """All records, by id, one at a time: there may be very many. `problems` gets a sentence
+        for every file that is no record."""
         for path in self._files():
             try:
                 yield read(path)
@@ -151,11 +147,6 @@ class Store:
     def is_running(self, run_id: str) -> bool:
         """Whether some process trains the run at this moment."""
         return is_held(self.root / "leases" / run_id)
-
-    def running(self) -> list[str]:
-        """Ids of all runs that some process is training at this moment."""
-        names = sorted(p.name for p in (self.root / "leases").glob("[!.]*"))
-        return [name for name in names if self.is_running(name)]
 
     def find(self, text: str) -> Record:
         """The record whose id starts with `text`."""

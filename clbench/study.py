@@ -10,14 +10,17 @@ study may have `sizes`: benchmarks whose images are counted. Those of the paper 
 """
 
 import importlib.resources
-import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from clbench.errors import UserError, unknown
+from clbench.files import read_toml
 from clbench.grid import make_grid
 from clbench.protocol import PROTOCOL_FIELDS
+from clbench.record import in_words
 from clbench.registry import refuse_files
 from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS
@@ -28,18 +31,24 @@ COUNTS = ("seeds", "tasks")
 """Keys of `[small]` that are no values of the protocol."""
 
 
-@dataclass(frozen=True)
-class Study:
+class Grid(Struct, frozen=True, forbid_unknown_fields=True):
+    """A block of runs, as `clbench run` takes it."""
+
+    methods: str
+    benchmarks: str
+
+
+class Study(Struct, frozen=True, kw_only=True):
     """What a study file says."""
 
     name: str
     title: str
-    seeds: int
-    grid: list[dict[str, str]]
+    seeds: Annotated[int, Meta(ge=1)] = 1
+    grid: list[Grid] = []
     columns: tuple[str, ...] = ()
     figure: str = ""
     """A kind of figure that `clbench figure` draws; it shows the study's own runs."""
-    small: dict[str, Any] = field(default_factory=dict)
+    small: dict[str, Any] = {}
     sizes: str = ""
     """Benchmarks whose images are counted; such a study trains nothing."""
     caption: str = ""
@@ -56,14 +65,9 @@ class Study:
         """All runs of the study."""
         seeds, changes = self.budget(budget)
         tasks = changes.pop("tasks", None)
-        found: dict[str, Cell] = {}
-        for block in self.grid:
-            methods, benchmarks = block["methods"], block["benchmarks"]
-            for cell in make_grid(
-                methods, benchmarks, list(range(seeds)), changes, threads, device, tasks
-            ):
-                found[cell.id] = cell
-        return list(found.values())
+        how = (list(range(seeds)), changes, threads, device, tasks)
+        blocks = [make_grid(block.methods, block.benchmarks, *how) for block in self.grid]
+        return list({cell.id: cell for block in blocks for cell in block}.values())
 
     def note(self, budget: str) -> str:
         """The sentence for the caption."""
@@ -102,72 +106,43 @@ def find_study(text: str, files: bool = False) -> Study:
         if text not in known:
             raise unknown("study", text, known, "A study of your own ends in .toml.")
         file = known[text]
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{text} is not valid TOML: {error}") from None
-    return _checked(Path(text).stem, content, text, files)
+    return _checked(Path(text).stem, read_toml(file, text), text, files)
 
 
 def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Study:
     """The study, if its keys are known and their values of the right type."""
-    kinds: dict[str, Any] = {
-        "title": str, "seeds": int, "grid": list, "columns": list, "figure": str, "small": dict,
-        "sizes": str, "caption": str,
-    }  # fmt: skip
+    keys = [key for key in Study.__struct_fields__ if key != "name"]
     for key, value in content.items():
-        if key not in kinds:
-            raise unknown(f"key in {where}:", key, kinds)
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise UserError(f"{where}: {key} must be a {_WORDS[kinds[key]]}.")
+        if key not in keys:
+            raise unknown(f"key in {where}:", key, keys)
         if isinstance(value, str) and not value.replace("\n", " ").isprintable():
             raise UserError(f"{where}: {key} has characters that cannot be printed.")
-    if "title" not in content:
-        raise UserError(f"{where}: title is missing.")
-    if bool(content.get("grid")) == bool(content.get("sizes")):
+    small = content.get("small")
+    if isinstance(small, dict):
+        reduced = {key: _reduction(key, value, where) for key, value in small.items()}
+        content = content | {"small": reduced}
+    try:
+        study = msgspec.convert(content | {"name": name}, Study)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{where}: {in_words(error)}.") from None
+    if bool(study.grid) == bool(study.sizes):
         raise UserError(f"{where}: it must have either [[grid]] or sizes.")
-    for block in content.get("grid", ()):
-        if not isinstance(block, dict) or set(block) != {"methods", "benchmarks"}:
-            raise UserError(f"{where}: each [[grid]] must have `methods` and `benchmarks` only.")
-        if not all(isinstance(value, str) for value in block.values()):
-            raise UserError(f"{where}: `methods` and `benchmarks` must be strings, like 'ewc,si'.")
-        for value in block.values() if not files else ():
+    for block in study.grid if not files else ():
+        for value in (block.methods, block.benchmarks):
             refuse_files(value, where, "allow that with --allow-files")
-    for column in content.get("columns", ()):
+    for column in study.columns:
         if column not in COLUMNS:
-            raise unknown(f"column in {where}:", str(column), COLUMNS)
-    if content.get("figure", "") not in ("", *KINDS):
-        raise unknown(f"figure in {where}:", content["figure"], KINDS)
-    _count(content.get("seeds", 1), f"{where}: seeds")
-    small = {
-        key: _reduction(key, value, f"{where}: small.{key}")
-        for key, value in content.get("small", {}).items()
-    }
-    return Study(
-        name,
-        content["title"],
-        content.get("seeds", 1),
-        content.get("grid", []),
-        tuple(content.get("columns", ())),
-        content.get("figure", ""),
-        small,
-        content.get("sizes", ""),
-        content.get("caption", ""),
-    )
-
-
-_WORDS = {str: "string", int: "whole number", list: "list", dict: "table"}
+            raise unknown(f"column in {where}:", column, COLUMNS)
+    if study.figure not in ("", *KINDS):
+        raise unknown(f"figure in {where}:", study.figure, KINDS)
+    return study
 
 
 def _reduction(key: str, value: Any, where: str) -> Any:
-    if key in COUNTS:
-        return _count(value, where)
-    if key not in PROTOCOL_FIELDS:
-        raise unknown(f"value in {where}:", key, (*COUNTS, *PROTOCOL_FIELDS))
-    return PROTOCOL_FIELDS[key].parse(str(value), where)
-
-
-def _count(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UserError(f"{where} must be a whole number of at least 1.")
+    if key in PROTOCOL_FIELDS:
+        return PROTOCOL_FIELDS[key].parse(str(value), f"{where}: small.{key}")
+    if key not in COUNTS:
+        raise unknown(f"value in {where}: small.", key, (*COUNTS, *PROTOCOL_FIELDS))
+    if type(value) is not int or value < 1:
+        raise UserError(f"{where}: small.{key} must be a whole number of at least 1.")
     return value

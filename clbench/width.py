@@ -57,10 +57,8 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
-    """`text` in lines of at most `width`, each but the first after `indent`.
-
-    Breaks between words and after the slashes of a path; a longer word stays whole.
-    """
+    """`text` in lines of at most `width`, each but the first after `indent`, broken between words
+    and after the slashes of a path. A longer word stays whole."""
     wrapper = _Wrapper(
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clbench.campaign import Campaign, carry_out, make_plan
+from clbench.campaign import carry_out, make_plan
 from clbench.errors import UserError
 from clbench.events import Ended, EpochEnded, Started, TaskEnded
 from clbench.preflight import Findings
@@ -40,7 +40,7 @@ def test_an_outcome_says_how_each_cell_ended(
 ) -> None:
     good, bad = cell(), cell(str(method_file("fails", FAILS)))
     told: list[Any] = []
-    plan = make_plan(Campaign([good, bad], place))
+    plan = make_plan([good, bad], place)
     assert plan.chosen == [good, bad]
     outcome = carry_out(plan, lambda cell, event: told.append((cell.id, event)))
     assert {run_id: end.status for run_id, end in outcome.ended.items()} == {
@@ -61,7 +61,7 @@ def test_an_outcome_says_how_each_cell_ended(
     assert isinstance(mine[-1], Ended)
     assert capfd.readouterr() == ("", ""), "a campaign prints nothing"
 
-    again = make_plan(Campaign([good, bad], place))
+    again = make_plan([good, bad], place)
     assert again.chosen == []
     outcome = carry_out(again)
     assert outcome.ended == {}
@@ -73,11 +73,11 @@ def test_a_stale_run_is_trained_again_only_if_asked(
     cell: Callable[..., Any], place: Any, method_file: Callable[..., Path]
 ) -> None:
     path = method_file("mine")
-    carry_out(make_plan(Campaign([cell(str(path))], place)))
+    carry_out(make_plan([cell(str(path))], place))
     path.write_text(path.read_text() + "\n# changed\n")
     changed = [cell(str(path))]
-    assert carry_out(make_plan(Campaign(changed, place))).stale == changed
-    outcome = carry_out(make_plan(Campaign(changed, place, rerun="stale")))
+    assert carry_out(make_plan(changed, place)).stale == changed
+    outcome = carry_out(make_plan(changed, place, rerun="stale"))
     assert (outcome.stale, len(outcome.ended)) == ([], 1)
 
 
@@ -90,7 +90,7 @@ def test_ctrl_c_passes_through_and_leaves_no_worker(cell: Callable[..., Any], pl
 
     mine = cell(epochs=200, lr_min=0)
     with pytest.raises(KeyboardInterrupt):
-        carry_out(make_plan(Campaign([mine], place)), stop)
+        carry_out(make_plan([mine], place), stop)
     assert not Store(place.out).is_running(mine.id)
     below = psutil.Process().children(recursive=True)
     assert not [p for p in below if p.is_running() and place.out in p.cmdline()]
@@ -111,7 +111,7 @@ def test_a_listener_that_raises_is_no_failure_of_the_run(
         raise UserError("stop")
 
     with pytest.raises(UserError, match="stop"):
-        carry_out(make_plan(Campaign([cell()], place)), broken)
+        carry_out(make_plan([cell()], place), broken)
     record = Store(place.out).read(cell().id)
     assert record is None or record.status != "failed"
 

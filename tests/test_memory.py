@@ -24,4 +24,4 @@ def test_1300_images_of_3x32x32_are_15_97_mb(dtype: torch.dtype) -> None:
 
 def test_memory_adds_up_by_kind() -> None:
     total = Memory(architecture=1) + Memory(replay=2, auxiliary=3) + Memory(replay=4)
-    assert total.as_dict() == {"architecture": 1, "replay": 6, "auxiliary": 3}
+    assert total == Memory(architecture=1, replay=6, auxiliary=3)

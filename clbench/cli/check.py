@@ -4,16 +4,11 @@ import sys
 
 import click
 
+from clbench.cli.options import subcommand
 from clbench.registry import select
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench check ewc
-  clbench check ./mymethod.py
-"""
-)
+@subcommand("check ewc", "check ./mymethod.py")
 @click.argument("method", metavar="FILE|METHOD")
 def command(method: str) -> None:
     """Run the conformance checks on a method and name what it violates."""

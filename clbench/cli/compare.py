@@ -9,37 +9,27 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import json_option, out_option
+from clbench.cli.options import json_option, out_option, subcommand, warn
+from clbench.cli.selection import read_runs
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
 from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
-from clbench.report.runs import Run, runs_of
+from clbench.report.runs import Run
 from clbench.store import Store
 from clbench.width import fitted_table
 
 MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench compare finetune ewc
-  clbench compare results other-results --column bwt
-  clbench compare paper acl --json
-"""
+@subcommand(
+    "compare finetune ewc", "compare results other-results --column bwt", "compare paper acl --json"
 )
 @click.argument("a")
 @click.argument("b")
 @out_option
-@click.option(
-    "--column",
-    type=click.Choice(MEASURED),
-    default="acc",
-    show_default=True,
-    help="The column to compare.",
-)
-@click.option("--alpha", default=0.05, show_default=True, help="Significance level.")
+@click.option("--column", type=click.Choice(MEASURED), default="acc", help="The column to compare.")
+@click.option("--alpha", default=0.05, help="Significance level.")
 @json_option
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
     """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
@@ -50,35 +40,29 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
     if not 0 < alpha < 1:
         raise UserError(f"--alpha {alpha:g}: give a number between 0 and 1.")
     missing: list[str] = []
-    key = "method"
     if "paper" in (a, b):
         lines = _with_paper(a, b, out, column, alpha)
     else:
-        folder = _is_folder(a, out)
-        if folder != _is_folder(b, out):
-            raise UserError(
-                f"{b if folder else a} is not a folder of records, the other side is. Compare two "
-                "methods, or two folders."
-            )
-        key = "method" if folder else "protocol"
+        folders = [_is_folder(side, out) for side in (a, b)]
+        if folders[0] != folders[1]:
+            side = b if folders[0] else a
+            raise UserError(f"{side} is not a folder of records, but the other side is one.")
+        key = "method" if folders[0] else "protocol"
         mine, theirs = _runs(a, out), _runs(b, out)
-        first, second = by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)
-        lines = compare(first, second, column, alpha)
-        missing = unpaired(first, second)
-        for sentence in missing:
-            click.echo(f"Warning: {sentence}", err=True)
+        sides = by_seed(mine, key, a, theirs), by_seed(theirs, key, b, mine)
+        lines, missing = compare(*sides, column, alpha), unpaired(*sides)
+        warn(missing)
     if not lines:
         hint = " It needs runs of an upper bound: clbench run --reference trains them."
-        hint = hint if "intransigence" in column else ""
         raise UserError(
             f"{a} and {b} have no finished run in common (same benchmark, protocol, data and seed) "
-            f"with a value of {COLUMNS[column].heading}.{hint}"
+            f"with a value of {COLUMNS[column].heading}.{hint if 'intransigence' in column else ''}"
         )
     if as_json:
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
     else:
-        click.echo(_text(lines, a, b, column, alpha, key))
-    if any(line.word == "worse" for line in lines) or (missing and key == "method"):
+        click.echo(_text(lines, a, b, column, alpha))
+    if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
         sys.exit(1)
 
 
@@ -92,7 +76,8 @@ def _is_folder(side: str, out: str) -> bool:
     """Whether a side is a folder of records; a name that is also a method's must be told apart."""
     if not Path(side).is_dir():
         return False
-    if "/" not in side and any(record.method == side for record in Store(Path(out)).each([])):
+    records, _ = Store(Path(out)).records()
+    if "/" not in side and any(record.method == side for record in records):
         raise UserError(f"{side} is a method in {out} and a folder: write ./{side} for the folder.")
     return True
 
@@ -100,10 +85,7 @@ def _is_folder(side: str, out: str) -> bool:
 def _runs(side: str, out: str) -> list[Run]:
     """The runs of a folder, or those of a method in `out`."""
     folder = _is_folder(side, out)
-    records, problems = Store(Path(side if folder else out)).records()
-    runs = runs_of(records)
-    for problem in problems:
-        click.echo(f"Warning: {problem}", err=True)
+    runs, _ = read_runs(side if folder else out, empty=True)
     if not any(run.counted for run in runs):
         raise UserError(f"{side if folder else out} has no finished run.")
     if folder:
@@ -124,18 +106,14 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
     runs = [run for run in _runs(b, out) if run.counted]
     usual = [run for run in runs if not run.budget and not run.notes]
     if not usual:
-        raise UserError(
-            f"No finished run of {b} has the full protocol and the whole data: they cannot be "
-            "compared with the paper."
-        )
+        reason = "the full protocol and the whole data, as in the paper"
+        raise UserError(f"No finished run of {b} has {reason}.")
     if left := len(runs) - len(usual):
-        left_out = "finished runs have another budget or other data than the paper's: left out."
-        click.echo(f"Warning: {left} {left_out}", err=True)
+        warn([f"{left} runs are left out: their budget or data differ from the paper's."])
     pairs = by_seed(usual, "method", b)
     rows: dict[Key, tuple[Published, int]] = {}
     for key, seeds in pairs.items():
-        row = published_run(next(iter(seeds.values())))
-        if row is not None:
+        if (row := published_run(next(iter(seeds.values())))) is not None:
             rows[key] = (row, document(row.table)["runs"])
     if not rows:
         names = sorted({f"{run.method} on {run.benchmark}" for run in usual})
@@ -143,7 +121,7 @@ def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Com
     return against_paper(pairs, rows, column, alpha)
 
 
-def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float, shared: str) -> str:
+def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) -> str:
     rows = [
         [
             line.benchmark,
@@ -158,6 +136,7 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float, sh
         ]
         for line in lines
     ]
+    shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
     grid = fitted_table(rows, head, prose=(), right=head[2:-1])
     test = "Welch's test" if a == "paper" else "paired t-test over seeds"

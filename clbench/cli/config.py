@@ -1,12 +1,12 @@
 """`clbench run --config FILE.toml`: the keys of a file as the defaults of the flags."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 
 from clbench.errors import UserError, unknown
+from clbench.files import read_toml
 from clbench.registry import refuse_files
 
 
@@ -36,12 +36,7 @@ def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -
 def _content(path: str) -> dict[str, Any]:
     """The keys of the file; those of the table [executor] stand beside the others, and its `name`
     is the flag --executor."""
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"--config {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--config {path} is not valid TOML: {error}") from None
+    content = read_toml(Path(path), f"--config {path}")
     table = content.get("executor")
     if isinstance(table, dict):
         del content["executor"]
@@ -54,8 +49,6 @@ def _refuse_a_strangers(flag: str, value: str, where: str) -> None:
     if flag in ("methods", "benchmarks"):
         refuse_files(value, where, f"name it by --{flag}")
     if flag == "ray-address":
-        raise UserError(
-            f"{where}: a Ray cluster can run code on this machine: name it by --ray-address."
-        )
+        raise UserError(f"{where}: a Ray cluster can run code here: name it by --ray-address.")
     if flag == "out" and (Path(value).is_absolute() or ".." in Path(value).parts):
         raise UserError(f"{where}: out = {value!r} is not below this folder: name it by --out.")

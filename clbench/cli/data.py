@@ -1,27 +1,21 @@
 """`clbench data`: show which data sets are on this machine, and get the others."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from clbench.data import cache_root, data_root
+from clbench import data
+from clbench.cli.options import data_root_option, examples, json_option
 from clbench.errors import UserError
 from clbench.registry import declarations
 from clbench.width import fitted_table, terminal_width, wrap
 
 if TYPE_CHECKING:
     from clbench.data.status import Found
-
-ROOT = click.option(
-    "--data-root",
-    "root",
-    metavar="FOLDER",
-    help="Folder of the data.  [default: $CLBENCH_DATA, else the platform's cache folder]",
-)
 
 
 @click.group(name="data")
@@ -35,31 +29,33 @@ def command() -> None:
     """
 
 
-@command.command()
-@ROOT
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@command.command(epilog=examples("data status", "data status --json", "data status --verify"))
+@data_root_option
+@json_option
 @click.option("--verify", is_flag=True, help="Read all bytes of the files and of the cache again.")
-def status(root: str | None, as_json: bool, verify: bool) -> None:
-    """Show which data sets are on this machine, whether they are complete, and what needs them.
-
-    \b
-    Examples:
-      clbench data status
-      clbench data status --json
-      clbench data status --verify
-    """
+def status(data_root: str | None, as_json: bool, verify: bool) -> None:
+    """Show which data sets are on this machine, whether they are complete, and what needs them."""
     from clbench.data.status import survey
 
-    folder = data_root(root)
-    found = survey(folder, cache_root(), _needed_by(), verify)
+    folder = data.data_root(data_root)
+    found = survey(folder, data.cache_root(), _needed_by(), verify)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=1))
     else:
-        click.echo(f"Data root: {folder}\nCache: {cache_root()}\n\n{_table(found, folder)}")
-        for sentence in _advice(found):
-            click.echo("\n" + wrap(sentence, terminal_width()))
+        click.echo(f"Data root: {folder}\nCache: {data.cache_root()}\n\n{_table(found, folder)}")
+        if missing := [each.name for each in found if not each.found]:
+            how = f"Type 'clbench data prepare {missing[0]}' to get one."
+            _say(f"Missing: {', '.join(missing)}. {how}")
+        usable = [d.name for d in found if d.found and not (d.complete or d.damaged)]
+        if usable:
+            how = "Commands use them only with --accept-data."
+            _say(f"Not the official, complete data: {', '.join(usable)}. {how}")
     if verify and (damaged := [each.name for each in found if each.damaged]):
         raise UserError(f"Damaged: {', '.join(damaged)}.")
+
+
+def _say(sentence: str) -> None:
+    click.echo("\n" + wrap(sentence, terminal_width()))
 
 
 def _needed_by() -> dict[str, list[str]]:
@@ -88,21 +84,15 @@ def _table(found: Sequence["Found"], root: Path) -> str:
     return fitted_table(rows, headers, prose={"content", "where", "needed by"}, right={"bytes"})
 
 
-def _advice(found: Sequence["Found"]) -> Iterator[str]:
-    """What to type for data that are missing or not official."""
-    if missing := [each.name for each in found if not each.found]:
-        yield f"Missing: {', '.join(missing)}. Type 'clbench data prepare {missing[0]}' to get one."
-    usable = [each.name for each in found if each.found and not (each.complete or each.damaged)]
-    if usable:
-        yield (
-            f"Not the official, complete data: {', '.join(usable)}. Commands use them only with "
-            "--accept-data."
-        )
-
-
-@command.command()
+@command.command(
+    epilog=examples(
+        "data prepare mnist-5k",
+        "data prepare mnist fashion-mnist",
+        "data prepare cifar100 --from ~/Downloads/cifar-100-python.tar.gz",
+    )
+)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@ROOT
+@data_root_option
 @click.option(
     "--from",
     "given",
@@ -110,15 +100,10 @@ def _advice(found: Sequence["Found"]) -> Iterator[str]:
     help="Take the data from a folder, an archive, or one file beside the others.",
 )
 @click.option("--accept-data", is_flag=True, help="Accept data that are not official.")
-def prepare(names: tuple[str, ...], root: str | None, given: str | None, accept_data: bool) -> None:
-    """Download data sets, or take them from files you have; verify and decode them.
-
-    \b
-    Examples:
-      clbench data prepare mnist-5k
-      clbench data prepare mnist fashion-mnist
-      clbench data prepare cifar100 --from ~/Downloads/cifar-100-python.tar.gz
-    """
+def prepare(
+    names: tuple[str, ...], data_root: str | None, given: str | None, accept_data: bool
+) -> None:
+    """Download data sets, or take them from files you have; verify and decode them."""
     from clbench.data.catalog import reader_of
     from clbench.data.prepare import prepare as prepare_data
 
@@ -126,17 +111,16 @@ def prepare(names: tuple[str, ...], root: str | None, given: str | None, accept_
         raise UserError(f"--from takes one data set, not {len(names)}: {' '.join(names)}.")
     for name in names:
         source = Path(given).expanduser() if given else None
-        data, how = prepare_data(name, data_root(root), cache_root(), source, accept_data)
-        sizes = ", ".join(f"{len(part.labels):,} {key}" for key, part in data.parts.items())
-        content = data.note or reader_of(name).checked
+        root = data.data_root(data_root)
+        made, how = prepare_data(name, root, data.cache_root(), source, accept_data)
+        sizes = ", ".join(f"{len(part.labels):,} {key}" for key, part in made.parts.items())
+        content = made.note or reader_of(name).checked
         click.echo(f"{name} is ready ({how}): {sizes} images; {content}.")
-        if data.note:
+        if made.note:
             click.echo(f"Commands that use {name} need --accept-data.")
 
 
 def _shown(where: str, root: Path) -> str:
     """`where` relative to the data root if it is below it."""
     path = Path(where)
-    if not where or not path.is_relative_to(root):
-        return where
-    return str(path.relative_to(root))
+    return str(path.relative_to(root)) if where and path.is_relative_to(root) else where

@@ -5,22 +5,19 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import out_option
-from clbench.cli.selection import chosen, parse_formats, read_runs, runs_options
+from clbench.cli.options import data_root_option, out_option, subcommand, warn
+from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
 from clbench.errors import unknown
 from clbench.report.figures import FORMATS, KINDS
 from clbench.report.table import tables_of
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench figure
-  clbench figure accuracy
-  clbench figure memory --format pdf --to figures
-  clbench figure matrix --methods 'ewc,@memory'
-  clbench figure latent --methods 'acl,acl[discriminator=false]'
-"""
+@subcommand(
+    "figure",
+    "figure accuracy",
+    "figure memory --format pdf --to figures",
+    "figure matrix --methods 'ewc,@memory'",
+    "figure latent --methods 'acl,acl[discriminator=false]'",
 )
 @click.argument("kind", default="ls", metavar="[KIND]")
 @out_option
@@ -28,20 +25,13 @@ Examples:
     "--format",
     "formats",
     default=",".join(FORMATS),
-    show_default=True,
     help="Formats of the files; a caption in plain text is always written.",
 )
 @click.option(
-    "--to",
-    type=click.Path(path_type=Path),
-    help="Folder for the figures.  [default: OUT/figures]",
+    "--to", type=click.Path(path_type=Path), help="Folder for the figures.  [default: OUT/figures]"
 )
-@runs_options
-@click.option(
-    "--data-root",
-    metavar="FOLDER",
-    help="Folder of the data sets, for latent.  [default: $CLBENCH_DATA]",
-)
+@selection_options
+@data_root_option
 def command(
     kind: str,
     out: str,
@@ -74,8 +64,7 @@ def command(
     paths, left_out = write(kind, tables_of(runs, problems, keep=keep), folder, wanted, **options)
     for path in paths:
         click.echo(f"wrote {path}")
-    for sentence in left_out:
-        click.echo(f"Warning: {sentence}", err=True)
+    warn(left_out)
 
 
 def _source(out: str, data_root: str | None, benchmarks: str | None, methods: str | None) -> Any:

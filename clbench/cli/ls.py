@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import existing_out, json_option, out_option
+from clbench.cli.options import existing_out, json_option, out_option, subcommand, warn
 from clbench.registry import FAMILIES, declarations
 from clbench.store import Store
 from clbench.width import fitted_table
@@ -14,24 +14,17 @@ from clbench.width import fitted_table
 _PROSE = {"title", "data", "parameters", "about", "method", "protocol"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench ls methods
-  clbench ls benchmarks --json
-  clbench ls results --out results
-"""
-)
+@subcommand("ls methods", "ls benchmarks --json", "ls results --out results")
 @click.argument("what", type=click.Choice(["methods", "benchmarks", "results"]))
 @out_option
 @json_option
 def command(what: str, out: str, as_json: bool) -> None:
     """List methods, benchmarks or results."""
-    rows = {"methods": _methods, "benchmarks": _benchmarks}[what]() if what != "results" else []
     if what == "results":
         rows, problems = _results(Store(existing_out(out)))
-        for problem in problems:
-            click.echo(f"Warning: {problem}", err=True)
+        warn(problems)
+    else:
+        rows = _installed(what.removesuffix("s"))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
     elif rows:
@@ -49,35 +42,20 @@ def _one_line(value: Any) -> Any:
     return ", ".join(map(str, value[:3] if more else value)) + more
 
 
-def _methods() -> list[dict[str, Any]]:
-    found = declarations("method").values()
-    return [
-        {
-            "name": d.name,
-            "title": d.title,
-            "family": d.meta.get("family", ""),
-            "parameters": [f"{f.name}={f.default}" for f in d.fields.values()],
-            "about": d.doc.partition("\n")[0],
-        }
-        for d in sorted(found, key=lambda d: (_rank(d.meta.get("family")), d.name))
-    ]
-
-
-def _rank(family: str | None) -> int:
-    return [*FAMILIES, family].index(family)
-
-
-def _benchmarks() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": d.name,
-            "title": d.title,
-            "data": list(d.meta.get("datasets", ())),
-            "parameters": [f"{f.name}={f.default}" for f in d.fields.values()],
-            "about": d.doc.partition("\n")[0],
-        }
-        for d in declarations("benchmark").values()
-    ]
+def _installed(kind: str) -> list[dict[str, Any]]:
+    """Methods by family, benchmarks by name."""
+    rows = []
+    for d in declarations(kind).values():
+        row: dict[str, Any] = {"name": d.name, "title": d.title}
+        if kind == "method":
+            row["family"] = d.meta.get("family", "")
+        else:
+            row["data"] = list(d.meta.get("datasets", ()))
+        row["parameters"] = [f"{f.name}={f.default}" for f in d.fields.values()]
+        rows.append(row | {"about": d.doc.partition("\n")[0]})
+    # a family of a plugin's own comes last
+    rows.sort(key=lambda row: [*FAMILIES, row.get("family")].index(row.get("family")))
+    return rows
 
 
 def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from clbench.cli.options import subcommand
 from clbench.errors import UserError
 from clbench.registry import declarations
 
@@ -51,14 +52,7 @@ class {cls}(Method):
 '''
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench new method my-method
-  clbench check ./my_method.py
-  clbench run --methods ./my_method.py,finetune
-"""
-)
+@subcommand("new method my-method", "check ./my_method.py", "run --methods ./my_method.py,finetune")
 @click.argument("what", type=click.Choice(["method"]))
 @click.argument("name")
 def command(what: str, name: str) -> None:

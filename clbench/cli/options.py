@@ -2,28 +2,44 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from clbench.campaign import RERUN, Campaign
+from clbench.campaign import RERUN
 from clbench.errors import UserError
 from clbench.executors import EXECUTORS, Resources, usable_cores
-from clbench.spec import Cell
+from clbench.grid import seed_list
 from clbench.store import Place
 
 out_option = click.option(
-    "--out",
-    default="results",
-    show_default=True,
+    "--out", default="results", metavar="FOLDER", help="Folder for records, checkpoints and tables."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+data_root_option = click.option(
+    "--data-root",
     metavar="FOLDER",
-    help="Folder for records, checkpoints and tables.",
+    help="Folder of the data sets.  [default: $CLBENCH_DATA, else the platform's cache folder]",
 )
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+def examples(*commands: str) -> str:
+    """The end of a help text."""
+    return "\b\nExamples:\n" + "\n".join(f"  clbench {command}" for command in commands)
+
+
+def subcommand(*commands: str) -> Any:
+    """A click command whose help ends with these examples."""
+    return click.command(epilog=examples(*commands))
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Print warnings on stderr."""
+    for sentence in sentences:
+        click.echo(f"Warning: {sentence}", err=True)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -32,11 +48,7 @@ def parse_seeds(text: str) -> list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] < 1):
-        raise UserError(
-            f"--seeds {text!r}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7)."
-        )
-    return list(range(numbers[0])) if "," not in text else list(dict.fromkeys(numbers))
+    return seed_list(numbers if "," in text or not numbers else numbers[0], f"--seeds {text!r}")
 
 
 def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -46,10 +58,11 @@ def _partition(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return value
 
 
+_COUNT = click.IntRange(min=1)
 _TRAINING = (
     click.option(
         "--workers",
-        type=click.IntRange(min=1),
+        type=_COUNT,
         default=usable_cores,
         show_default="number of cores",
         help="Runs that train at the same time.",
@@ -58,22 +71,11 @@ _TRAINING = (
         "--executor",
         type=click.Choice(EXECUTORS),
         default="local",
-        show_default=True,
         help="Where runs train: on this machine, on a SLURM cluster or on a Ray cluster.",
     ),
+    click.option("--cpus-per-run", type=_COUNT, default=1, help="Cores per run on SLURM or Ray."),
     click.option(
-        "--cpus-per-run",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Cores per run on SLURM or Ray.",
-    ),
-    click.option(
-        "--gpus-per-run",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="GPUs per run on SLURM or Ray.",
+        "--gpus-per-run", type=click.IntRange(0), default=0, help="GPUs per run on SLURM or Ray."
     ),
     click.option(
         "--memory-per-run",
@@ -82,9 +84,8 @@ _TRAINING = (
     ),
     click.option(
         "--time-limit",
-        type=click.IntRange(min=1),
+        type=_COUNT,
         default=24 * 60,
-        show_default=True,
         help="Minutes per SLURM job; a run that is not done by then goes back into the queue.",
     ),
     click.option("--partition", callback=_partition, help="SLURM partition."),
@@ -93,21 +94,13 @@ _TRAINING = (
     ),
     click.option(
         "--threads",
-        type=click.IntRange(min=1),
+        type=_COUNT,
         default=1,
-        show_default=True,
         help="Torch threads per run; part of its id, because the order of sums depends on it.",
     ),
-    click.option(
-        "--device",
-        default="cpu",
-        show_default=True,
-        help="Torch device of the runs; part of their ids.",
-    ),
+    click.option("--device", default="cpu", help="Torch device of the runs; part of their ids."),
     out_option,
-    click.option(
-        "--data-root", metavar="FOLDER", help="Folder of the data sets.  [default: $CLBENCH_DATA]"
-    ),
+    data_root_option,
     click.option(
         "--accept-data",
         is_flag=True,
@@ -122,7 +115,6 @@ _TRAINING = (
         "--rerun",
         type=click.Choice(RERUN),
         default="missing",
-        show_default=True,
         help="Train more than missing and unfinished runs: those that failed, those that are stale "
         "(other code or other data), or all.",
     ),
@@ -141,9 +133,6 @@ class Training:
     dry_run: bool
     rerun: str
 
-    def campaign(self, cells: list[Cell]) -> Campaign:
-        return Campaign(cells, self.place, self.executor, self.resources, self.rerun)
-
 
 def training_options(command: Callable[..., Any]) -> Any:
     """Give a command the options of every command that trains, as one argument `training`."""
@@ -152,17 +141,13 @@ def training_options(command: Callable[..., Any]) -> Any:
     def collected(**given: Any) -> Any:
         from clbench.data import data_root
 
-        take = given.pop
-        training = Training(
-            executor=take("executor"),
-            resources=Resources(**{each.name: take(each.name) for each in fields(Resources)}),
-            threads=take("threads"),
-            device=take("device"),
-            place=Place(Path(take("out")), data_root(take("data_root")), take("accept_data")),
-            dry_run=take("dry_run"),
-            rerun=take("rerun"),
-        )
-        return command(training=training, **given)
+        resources = Resources(**{each.name: given.pop(each.name) for each in fields(Resources)})
+        root = data_root(given.pop("data_root"))
+        place = Place(Path(given.pop("out")), root, given.pop("accept_data"))
+        own = {
+            name: given.pop(name) for name in ("executor", "threads", "device", "dry_run", "rerun")
+        }
+        return command(training=Training(resources=resources, place=place, **own), **given)
 
     for option in reversed(_TRAINING):
         collected = option(collected)

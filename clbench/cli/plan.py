@@ -16,9 +16,9 @@ from clbench.width import fitted_table
 
 def print_plan(plan: Plan) -> None:
     """Print where each cell stands, whether it would be trained, and how long that may take."""
-    cells, workers = plan.campaign.cells, plan.campaign.resources.workers
+    cells, workers = plan.cells, plan.resources.workers
     chosen = {cell.id for cell in plan.chosen}
-    guesses = estimates(cells, Store(plan.campaign.place.out))
+    guesses = estimates(cells, Store(plan.place.out))
     rows = [
         (
             cell.labels["benchmark"],
@@ -34,18 +34,15 @@ def print_plan(plan: Plan) -> None:
     headers = ("benchmark", "method", "seed", "id", "state", "plan", "estimate")
     click.echo(fitted_table(rows, headers, prose=("method", "state", "estimate")))
     known = [guesses[run_id] for run_id in chosen if run_id in guesses]
-    unknown = len(chosen) - len(known)
     words = []
     if known:
         seconds = [guess.seconds for guess in known]
-        longest = max(sum(seconds) / workers, max(seconds))
-        other = sorted({key for guess in known for key in guess.other})
-        words.append(
-            ("at most " if any(guess.most for guess in known) else "")
-            + f"about {duration(longest)} with {workers} worker{'s' if workers > 1 else ''}"
-            + (f", from runs with other {', '.join(other)}" if other else "")
-        )
-    if unknown:
+        longest = duration(max(sum(seconds) / workers, max(seconds)))
+        most = "at most " if any(guess.most for guess in known) else ""
+        words.append(f"{most}about {longest} with {workers} worker{'s' if workers > 1 else ''}")
+        if other := sorted({key for guess in known for key in guess.other}):
+            words[0] += f", from runs with other {', '.join(other)}"
+    if unknown := len(chosen) - len(known):
         which = f"the other {unknown}" if known else "they"
         words.append(f"no past run says how long {which} take")
     guess = f": {'; '.join(words)}" if words else ""

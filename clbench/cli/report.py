@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from clbench.cli.options import existing_out, out_option
-from clbench.cli.selection import chosen, parse_formats, read_runs, runs_options
+from clbench.cli.options import existing_out, out_option, subcommand
+from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
 from clbench.errors import UserError, unknown
 from clbench.record import Record
 from clbench.registry import split_list
@@ -15,17 +15,14 @@ from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench report
-  clbench report --format md,tex --to tables
-  clbench report --methods 'ewc,@memory' --columns forgetting,aux
-  clbench report --vs-paper
-  clbench report --format tex --standalone
-  clbench report --format html
-  clbench report --serve
-"""
+@subcommand(
+    "report",
+    "report --format md,tex --to tables",
+    "report --methods 'ewc,@memory' --columns forgetting,aux",
+    "report --vs-paper",
+    "report --format tex --standalone",
+    "report --format html",
+    "report --serve",
 )
 @out_option
 @click.option(
@@ -34,12 +31,12 @@ Examples:
     help=f"Formats of the files to write; html is one page.  [default: {','.join(FORMATS)}]",
 )
 @click.option(
-    "--to",
-    type=click.Path(path_type=Path),
-    help="Folder for the tables.  [default: OUT/tables]",
+    "--to", type=click.Path(path_type=Path), help="Folder for the tables.  [default: OUT/tables]"
 )
-@runs_options
-@click.option("--columns", default="", help=f"Columns to add: {', '.join(EXTRA)}, or all.")
+@selection_options
+@click.option(
+    "--columns", default="", show_default=False, help=f"Columns to add: {', '.join(EXTRA)}, or all."
+)
 @click.option("--vs-paper", is_flag=True, help="Add the paper's numbers as columns.")
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
 @click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1 and follow the runs.")
@@ -90,7 +87,8 @@ def _serve(
     def build() -> tuple[list[Table], Iterator[Record]]:
         problems: list[str] = []
         runs = runs_of(store.each(problems))
-        return tables_of(runs, problems, columns=extra, keep=keep), store.each([])
+        made = tables_of(runs, problems, columns=extra, keep=keep)
+        return made, store.each([])
 
     with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:
         click.echo(f"The report is at {server.url} and follows the runs in {store.root}.")

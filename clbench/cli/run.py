@@ -8,15 +8,11 @@ import click
 
 from clbench.campaign import Outcome, carry_out, make_plan
 from clbench.cli.config import read_config
-from clbench.cli.options import Training, parse_seeds, training_options
+from clbench.cli.options import Training, parse_seeds, subcommand, training_options, warn
 from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.spec import Cell
-
-DEFAULT_METHODS = "finetune,ewc,agem,er-res,joint"
-DEFAULT_BENCHMARK = "split-mnist-5k"
-REFERENCE_COLUMNS = ("intransigence", "mean-intransigence")
 
 
 def _protocol_options(command: Any) -> Any:
@@ -27,33 +23,27 @@ def _protocol_options(command: Any) -> Any:
     return command
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench run --methods finetune,ewc,agem,er-res,joint --seeds 3
-  clbench run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1
-  clbench run --methods '@memory' --epochs 2 --dry-run
-"""
+@subcommand(
+    "run --methods finetune,ewc,agem,er-res,joint --seeds 3",
+    "run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1",
+    "run --methods '@memory' --epochs 2 --dry-run",
 )
 @click.option(
     "--methods",
-    default=DEFAULT_METHODS,
-    show_default=True,
+    default="finetune,ewc,agem,er-res,joint",
     metavar="LIST",
     help="Names, globs ('*gem*'), groups (@memory, @all), files (./mine.py); "
     "parameters in brackets ('ewc[strength=500]').",
 )
 @click.option(
     "--benchmarks",
-    default=DEFAULT_BENCHMARK,
-    show_default=True,
+    default="split-mnist-5k",
     metavar="LIST",
     help="Benchmarks, named in the same way.",
 )
 @click.option(
     "--seeds",
     default="1",
-    show_default=True,
     metavar="N|LIST",
     help="How many seeds (3 means 0,1,2), or a list (0,1,7).",
 )
@@ -96,9 +86,11 @@ def command(
         if text is not None
     }
     columns: tuple[str, ...] = ()
-    if reference is not None:
-        methods += ",joint" if reference == "last" else ",joint[each=true]"
-        columns = ("intransigence",) if reference == "last" else REFERENCE_COLUMNS
+    if reference == "last":
+        methods, columns = f"{methods},joint", ("intransigence",)
+    elif reference == "each":
+        methods += ",joint[each=true]"
+        columns = ("intransigence", "mean-intransigence")
     cells = make_grid(
         methods, benchmarks, parse_seeds(seeds), overrides, training.threads, training.device
     )
@@ -116,7 +108,8 @@ def command(
 def train(cells: list[Cell], training: Training) -> Outcome | None:
     """Train what is missing of the cells, with progress on stderr. A dry run prints the plan and
     returns None; if there are problems it is a UserError after that."""
-    plan = make_plan(training.campaign(cells))
+    how = (training.executor, training.resources, training.rerun)
+    plan = make_plan(cells, training.place, *how)
     if training.dry_run:
         from clbench.cli.plan import print_plan
 
@@ -126,20 +119,14 @@ def train(cells: list[Cell], training: Training) -> Outcome | None:
         return None
     if not plan.chosen:
         return carry_out(plan)
-    from rich.console import Console
-
-    from clbench.progress import Progress
+    from clbench.progress import watched
 
     try:
-        with Progress(plan.chosen, Console(stderr=True)) as progress:
-            return carry_out(plan, progress.listen)
+        return watched(plan)
     except KeyboardInterrupt:
         again = shlex.join(["clbench", *_without_rerun(sys.argv[1:])])
-        click.echo(
-            "\nStopped. Every finished task is kept; the same command goes on from there:\n"
-            f"  {again}",
-            err=True,
-        )
+        kept = "Every finished task is kept; the same command goes on from there"
+        click.echo(f"\nStopped. {kept}:\n  {again}", err=True)
         sys.exit(130)
 
 
@@ -154,10 +141,8 @@ def _without_rerun(arguments: list[str]) -> list[str]:
 
 
 def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: str) -> None:
-    """Print the tables, write them to OUT/folder, and say what has no result.
-
-    `layout` is what `clbench.report.tables` takes.
-    """
+    """Print the tables, write them to OUT/folder, and say what has no result. `layout` is what
+    `clbench.report.tables` takes."""
     from clbench.report import tables, terminal, write
 
     out = training.place.out
@@ -170,29 +155,23 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
     if outcome.earlier_seconds:
         from clbench.progress import duration
 
-        click.echo(
-            f"This command took {duration(outcome.seconds)}. Its runs took "
-            f"{duration(outcome.run_seconds)} in all: {duration(outcome.earlier_seconds)} of that "
-            "was spent by earlier commands.",
-            err=True,
-        )
+        now, runs = duration(outcome.seconds), duration(outcome.run_seconds)
+        before = f"{duration(outcome.earlier_seconds)} of that was spent by earlier commands"
+        click.echo(f"This command took {now}. Its runs took {runs} in all: {before}.", err=True)
     if outcome.stale:
-        click.echo(
-            f"Warning: {len(outcome.stale)} of these results were made by another version of the "
-            "method or benchmark, or with other data; --rerun stale trains them again.",
-            err=True,
-        )
-    for bad in outcome.without_result:
-        words = f"{bad.status}: {bad.error}"
-        if not bad.now:
-            words = f"{bad.status} earlier: {bad.error} (--rerun {bad.status} tries again)"
-        click.echo(f"{bad.cell}: {words}", err=True)
-        if bad.traceback:
-            click.echo(f"  traceback: clbench show {bad.cell.id} --out {out}", err=True)
-    if outcome.without_result:
-        click.echo(
-            f"{len(outcome.without_result)} of {len(outcome.cells)} runs have no result.", err=True
-        )
+        count = f"{len(outcome.stale)} of these results"
+        other = "another version of the method or benchmark, or with other data"
+        warn([f"{count} were made by {other}; --rerun stale trains them again."])
+    bad = outcome.without_result
+    for each in bad:
+        words = f"{each.status}: {each.error}"
+        if not each.now:
+            words = f"{each.status} earlier: {each.error} (--rerun {each.status} tries again)"
+        click.echo(f"{each.cell}: {words}", err=True)
+        if each.traceback:
+            click.echo(f"  traceback: clbench show {each.cell.id} --out {out}", err=True)
+    if bad:
+        click.echo(f"{len(bad)} of {len(outcome.cells)} runs have no result.", err=True)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -3,29 +3,30 @@
 import fnmatch
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from clbench.cli.options import warn
 from clbench.errors import UserError, unknown
 from clbench.registry import split_list
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
 
 
-def runs_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--benchmarks` and `--methods`."""
-    methods = "Only these: names, globs, groups (@memory); comma list."
-    command = click.option("--methods", help=methods)(command)
+def selection_options(command: Any) -> Any:
+    """Give a command the options that choose runs."""
+    kinds = "names, globs, groups (@memory)"
+    command = click.option("--methods", help=f"Only these: {kinds}; comma list.")(command)
     return click.option("--benchmarks", help="Only these: names, globs; comma list.")(command)
 
 
 def read_runs(out: str, empty: bool = False) -> tuple[list[Run], list[str]]:
-    """The runs in a folder, and the sentences, printed as warnings, about files that are not
-    records; no records at all is an error unless it may be `empty`."""
+    """The runs in a folder, and a sentence about each file that is not a record, which is printed
+    as a warning too. No records at all is an error unless it may be `empty`."""
     problems: list[str] = []
     runs = runs_of(Store(Path(out)).each(problems))
-    for problem in problems:
-        click.echo(f"Warning: {problem}", err=True)
+    warn(problems)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "

@@ -1,14 +1,15 @@
 """`clbench show`: everything about one method, benchmark or run."""
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from clbench.cli.options import json_option, out_option
+from clbench.cli.options import json_option, out_option, subcommand
 from clbench.data.catalog import READERS
 from clbench.declare import Declaration
 from clbench.errors import UserError, did_you_mean
@@ -20,14 +21,7 @@ from clbench.store import Store
 from clbench.width import fitted_table, terminal_width, wrap
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench show ewc
-  clbench show split-mnist-5k
-  clbench show 1a2b3c --out results
-"""
-)
+@subcommand("show ewc", "show split-mnist-5k", "show 1a2b3c --out results")
 @click.argument("name", metavar="METHOD|BENCHMARK|RUN")
 @out_option
 @json_option
@@ -36,8 +30,8 @@ def command(name: str, out: str, as_json: bool) -> None:
     methods, benchmarks = declarations("method"), declarations("benchmark")
     if name.endswith(".py"):
         _show_declaration(_read_file(Path(name)), as_json)
-    elif name in methods or name in benchmarks:
-        _show_declaration(methods.get(name) or benchmarks[name], as_json)
+    elif found := methods.get(name) or benchmarks.get(name):
+        _show_declaration(found, as_json)
     elif (Path(out) / "records").is_dir() and set(name) <= set("0123456789abcdef"):
         _show_run(Store(Path(out)).find(name), as_json)
     else:
@@ -51,11 +45,10 @@ def command(name: str, out: str, as_json: bool) -> None:
 def _read_file(path: Path) -> Declaration:
     try:
         return read_declaration(path, "method")
-    except UserError as error:
-        try:
+    except UserError:
+        with contextlib.suppress(UserError):
             return read_declaration(path, "benchmark")
-        except UserError:
-            raise error from None
+        raise
 
 
 def _show_declaration(d: Declaration, as_json: bool) -> None:
@@ -103,13 +96,10 @@ def _show_run(record: Record, as_json: bool) -> None:
     for name, value in _facts(record):
         click.echo(wrap(f"{name:16}{value}", terminal_width(), " " * 16))
     if record.R:
-        click.echo("\nR: test accuracy (%) on each task (columns), after learning each (rows)")
-        headers = ["", *(f"task {i}" for i in range(1, record.tasks + 1))]
-        rows = [
-            [f"after {k}"] + ["" if v is None else f"{v:.2f}" for v in row]
-            for k, row in enumerate(record.R, 1)
-        ]
-        click.echo(fitted_table(rows, headers, prose=(), right=headers))
+        rows = {f"after {k}": row for k, row in enumerate(record.R, 1)}
+        columns = [f"task {i}" for i in range(1, record.tasks + 1)]
+        title = "R: test accuracy (%) on each task (columns), after learning each (rows)"
+        _show_numbers(title, "", columns, rows, ".2f")
     _show_diagnostics(record)
     if record.failure:
         click.echo("\n" + record.failure.traceback)
@@ -127,11 +117,8 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
         yield "BWT", "\N{EN DASH}" if record.tasks == 1 else f"{bwt(record.R):.2f} %"
     kept = msgspec.structs.asdict(record.memory)
     yield "memory", ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in kept.items())
-    yield (
-        "time",
-        f"{spent.total:.1f} s ({sum(spent.train):.1f} s training, "
-        f"{sum(spent.eval):.1f} s evaluation), {len(record.curve)} epochs",
-    )
+    parts = f"{sum(spent.train):.1f} s training, {sum(spent.eval):.1f} s evaluation"
+    yield "time", f"{spent.total:.1f} s ({parts}), {len(record.curve)} epochs"
     yield "peak memory", f"{record.peak_memory / 1e9:.2f} GB"
     for kind, part in (("method", spec.method), ("benchmark", spec.benchmark)):
         yield kind, f"{part.name} version {part.version}, {_pairs(part.params) or 'no parameters'}"
@@ -153,48 +140,47 @@ def _show_diagnostics(record: Record) -> None:
     """What the method laid open after each task."""
     from clbench.report.words import shown_warnings
 
-    shown = record.lays_open
-    numbers = [
-        [_number(entry.get(name)) for name, how in shown.items() if how.kind == "number"]
-        for entry in record.diagnostics
-    ]
+    shown, entries = record.lays_open, dict(enumerate(record.diagnostics, 1))
+    if not entries:
+        return
     names = [name for name, how in shown.items() if how.kind == "number"]
-    layers = [name for name, how in shown.items() if how.kind == "layers"]
-    if names and numbers:
-        click.echo("\nDiagnostics after each task")
-        rows = [[str(k), *row] for k, row in enumerate(numbers, 1)]
-        click.echo(fitted_table(rows, ["after", *names], prose=(), right=names))
+    if names:
+        rows = {k: [entry.get(name) for name in names] for k, entry in entries.items()}
+        _show_numbers("Diagnostics after each task", "after", names, rows)
         for name in names:
             click.echo(wrap(f"  {name}: {_title(shown[name])}", terminal_width(), "    "))
-    for name in layers:
-        click.echo(f"\n{_title(shown[name])}, after each task")
-        entries = [entry.get(name, []) for entry in record.diagnostics]
-        headers = ["after", *(f"layer {i}" for i in range(1, max(map(len, entries)) + 1))]
-        rows = [
-            [str(k), *map(_number, entry), *[""] * (len(headers) - 1 - len(entry))]
-            for k, entry in enumerate(entries, 1)
-        ]
-        click.echo(fitted_table(rows, headers, prose=(), right=headers))
-    last = record.diagnostics[-1] if record.diagnostics else {}
+    for name in (name for name, how in shown.items() if how.kind == "layers"):
+        rows = {k: entry.get(name) or [] for k, entry in entries.items()}
+        columns = [f"layer {i}" for i in range(1, max(map(len, rows.values())) + 1)]
+        _show_numbers(f"{_title(shown[name])}, after each task", "after", columns, rows)
+    last = record.diagnostics[-1]
     for name, how in shown.items():
         if how.kind == "without" and last.get(name):
-            click.echo(f"\n{_title(how)}, after the last task")
             parts = list(dict.fromkeys(part for row in last[name].values() for part in row))
-            rows = [
-                [task, *(_number(row.get(part)) for part in parts)]
-                for task, row in last[name].items()
-            ]
-            click.echo(fitted_table(rows, ["task", *parts], prose=(), right=parts))
+            rows = {task: [row.get(part) for part in parts] for task, row in last[name].items()}
+            _show_numbers(f"{_title(how)}, after the last task", "task", parts, rows)
     for sentence in shown_warnings(shown, [last]):
         click.echo(wrap(f"Warning: {sentence}", terminal_width()))
 
 
+def _show_numbers(
+    title: str,
+    corner: str,
+    columns: list[str],
+    rows: Mapping[Any, Sequence[float | None]],
+    form: str = ".4g",
+) -> None:
+    """A table of numbers, with a name for each row; what is missing stays empty."""
+    table = [
+        [key, *("" if n is None else f"{n:{form}}" for n in row), *[""] * (len(columns) - len(row))]
+        for key, row in rows.items()
+    ]
+    headers = [corner, *columns]
+    click.echo(f"\n{title}\n{fitted_table(table, headers, prose=(), right=headers)}")
+
+
 def _title(shown: Shown) -> str:
     return f"{shown.title} ({shown.unit})" if shown.unit else shown.title
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -7,27 +7,21 @@ from typing import Any
 import click
 
 from clbench.campaign import Outcome
-from clbench.cli.options import Training, training_options
+from clbench.cli.options import Training, subcommand, training_options, warn
 from clbench.cli.run import exit_code, show, train
 from clbench.store import Place
 from clbench.study import BUDGETS, Study, find_study, shipped
 from clbench.width import fitted_table
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench study ls
-  clbench study table-split-mnist --budget small --dry-run
-  clbench study ./mine.toml --dry-run
-"""
+@subcommand(
+    "study ls", "study table-split-mnist --budget small --dry-run", "study ./mine.toml --dry-run"
 )
 @click.argument("name")
 @click.option(
     "--budget",
     type=click.Choice(BUDGETS),
     default="paper",
-    show_default=True,
     help="The paper's seeds and full protocol, or the smaller ones that the study declares.",
 )
 @click.option(
@@ -72,8 +66,7 @@ def _count(study: Study, place: Place, dry_run: bool) -> None:
 
     rows, problems = sizes(study.sizes, place.data_root, place.accept_data)
     click.echo(f"{study.title}\n\n{render(rows, 'txt')}")
-    for problem in problems:
-        click.echo(f"Warning: {problem}", err=True)
+    warn(problems)
     for path in [] if dry_run else write(rows, place.out / "studies" / study.name):
         click.echo(f"wrote {path}")
 
@@ -90,6 +83,5 @@ def _draw(kind: str, outcome: Outcome, place: Place, folder: Path, note: str) ->
         {"source": Checkpoints(place.out, place.data_root, tuple(own))} if kind == "latent" else {}
     )
     paths, left_out = write(kind, tables(outcome.records), folder, FORMATS, note, **options)
-    for sentence in left_out:
-        click.echo(f"Warning: {sentence}", err=True)
+    warn(left_out)
     return paths

@@ -7,19 +7,14 @@ import sys
 from typing import Any
 
 import click
+import psutil
 
-from clbench.cli.options import json_option
+from clbench.cli.options import json_option, subcommand
 from clbench.executors import usable_cores
-from clbench.provenance import cpu, explain_import, git_state, memory_bytes, versions
+from clbench.provenance import cpu, explain_import, git_state, versions
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  clbench sys-info
-  clbench sys-info --json
-"""
-)
+@subcommand("sys-info", "sys-info --json")
 @json_option
 def command(as_json: bool) -> None:
     """Show versions, CPU, memory, threads and devices, and name what is broken."""
@@ -30,7 +25,7 @@ def command(as_json: bool) -> None:
         "cpu": cpu(),
         "cores": os.cpu_count(),
         "usable cores": usable_cores(),
-        "memory GB": round(memory_bytes() / 1e9, 1),
+        "memory GB": round(psutil.virtual_memory().total / 1e9, 1),
         "git": git_state(),
     }
     problem = ""

@@ -1,16 +1,19 @@
 """Ways to run many cells. All share one contract: cells in, events out, records in the store.
 
-Each module has two functions. `problems(resources)` says what the executor lacks, without starting
-anything. `run_cells(cells, place, resources, datasets, listen)` trains the cells. `datasets` are
-those that the driver has open, for workers that cannot open their own. Each cell ends in one
-event `Ended`: `done`, `failed` (the record says how), `refused` (a sentence for the user) or
-`died` (the process is gone). A cell that another process is training is `busy`: no listener hears
-of that, and the executor tries the cell again until it has ended.
+Each module has `problems(resources)`, which says what the executor lacks, and `run_cells`, which
+trains the cells. Each cell ends in one event `Ended`. A cell that another process is training is
+`busy`: no listener hears of that, and the executor tries the cell again until it has ended.
 """
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
+if TYPE_CHECKING:
+    from clbench.data import DataSet
+
+DataSets: TypeAlias = "dict[str, DataSet]"
+"""The data sets that the driver has open, by name, for workers that cannot open their own."""
 EXECUTORS = ("local", "slurm", "ray")
 
 

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from clbench.events import Ended, Listener
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.capacity import free_gpu, free_memory, gpus, memory_needs
 from clbench.executors.processes import start, why_ended
 from clbench.executors.work import work
@@ -36,11 +36,7 @@ def problems(resources: Resources) -> list[str]:
 
 
 def run_cells(
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    datasets: dict[str, Any],
-    listen: Listener,
+    cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells, at most `workers` at a time; wait for what another process trains."""
     store = Store(place.out)
@@ -91,7 +87,6 @@ def _next_events(running: list[_Worker], listen: Listener) -> list[_Worker]:
 
 
 def _train(cell: Cell, place: Place, gpu: str | None, pipe: Connection) -> None:
-    """What a worker does: one run."""
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     pipe.send(work(cell, place, lambda cell, event: pipe.send(event)))

@@ -11,21 +11,19 @@ _MESSAGES = (
     "Distutils was imported before Setuptools",
     "Setuptools is replacing distutils",
 )
-# what a method makes of a compiled network: graph breaks, recompilations, no CUDA
-_TORCH_LOGS = "-dynamo,-torch.utils.cpp_extension"
-# torch.compile's helpers, when a worker has ended without the tear-down of torch
-_TRACKER = "ignore:resource_tracker:UserWarning"
 
 
 def silence_packages() -> None:
     """Silence them in this process; called before torch is imported. Variables that a user has set
     stay as they are."""
-    os.environ.setdefault("TORCH_LOGS", _TORCH_LOGS)
+    # what a method makes of a compiled network: graph breaks, recompilations, no CUDA
+    os.environ.setdefault("TORCH_LOGS", "-dynamo,-torch.utils.cpp_extension")
     for message in _MESSAGES:
         warnings.filterwarnings("ignore", message, UserWarning)
 
 
 def silence_tracker() -> None:
     """Silence the process in which multiprocessing tracks semaphores; called before it starts."""
-    if _TRACKER not in sys.warnoptions:
-        sys.warnoptions.append(_TRACKER)
+    # torch.compile's helpers, when a worker has ended without the tear-down of torch
+    if (option := "ignore:resource_tracker:UserWarning") not in sys.warnoptions:
+        sys.warnoptions.append(option)

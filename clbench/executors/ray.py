@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from clbench import data
 from clbench.errors import UserError
 from clbench.events import Ended, Event, Listener, Note, TaskEnded, end_of
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.quiet import silence_packages
 from clbench.executors.work import work
 from clbench.files import write_atomically
@@ -30,6 +30,8 @@ from clbench.store import Place, Store
 
 Letter: TypeAlias = tuple[str, Event | None, dict[str, bytes]]
 """Id of a run, an event, and the bytes of its record and checkpoint if they are new."""
+Sent: TypeAlias = dict[str, tuple[str, Any]]
+"""The checksum of each data set, and its reference in Ray's object store."""
 POLL = 0.5
 """Seconds between two looks into the inbox."""
 RETRIES = 20
@@ -48,11 +50,8 @@ class Inbox:
             self.states[run_id] = state
         self.letters.append((run_id, event, state))
 
-    def begin(self, run_id: str, state: dict[str, bytes]) -> None:
+    def keep(self, run_id: str, state: dict[str, bytes]) -> None:
         self.states[run_id] = state
-
-    def end(self, run_id: str) -> None:
-        self.states.pop(run_id, None)
 
     def state(self, run_id: str) -> dict[str, bytes]:
         return self.states.get(run_id, {})
@@ -63,56 +62,43 @@ class Inbox:
 
 
 def problems(resources: Resources) -> list[str]:
-    """What the executor needs and does not find."""
+    """What the executor needs and does not find. Ray itself would wait for minutes."""
     if importlib.util.find_spec("ray") is None:
         return ["--executor ray needs Ray: pip install 'clbench[ray]'."]
-    unreachable = _unreachable(resources.ray_address or "")
-    return [unreachable] if unreachable else []
+    address = resources.ray_address or ""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon:  # else `auto`, or a name that Ray knows
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError, OverflowError) as error:
+            return [f"--ray-address {address}: no Ray cluster answers ({error})."]
+    return []
 
 
 def run_cells(
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    datasets: dict[str, Any],
-    listen: Listener,
+    cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
-    ray = _connect(resources)
-    try:
-        _check(ray, resources)
-        sent = {name: (used.sha256, ray.put(used)) for name, used in datasets.items()}
-        _run(ray, cells, place, resources, sent, listen)
-    finally:
-        ray.shutdown()
-
-
-def _run(
-    ray: Any,
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    sent: dict[str, tuple[str, Any]],
-    listen: Listener,
-) -> None:
-    """`sent` has each data set's checksum and its reference in the object store. A reference inside
-    of a value is not fetched with it, so that only nodes that lack the data fetch them."""
     store = Store(place.out)
     by_id = {cell.id: cell for cell in cells}
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-        ray.get_runtime_context().get_node_id(), soft=False
-    )
-    inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote()
-    task = ray.remote(_train).options(
-        num_cpus=resources.cpus_per_run,
-        num_gpus=resources.gpus_per_run,
-        memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
-        max_retries=RETRIES,
-    )
     waiting = list(cells)
     running: dict[Any, Cell] = {}
     lost: set[str] = set()  # taken over by another driver, while this one was held up
     with contextlib.ExitStack() as leases:
+        ray = _connect(resources)
+        leases.callback(ray.shutdown)
+        _check(ray, resources)
+        # a reference inside of a value is not fetched with it: only nodes that lack the data do so
+        sent = {name: (used.sha256, ray.put(used)) for name, used in datasets.items()}
+        node = ray.get_runtime_context().get_node_id()
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        inbox = ray.remote(Inbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        task = ray.remote(_train).options(
+            num_cpus=resources.cpus_per_run,
+            num_gpus=resources.gpus_per_run,
+            memory=int(resources.memory_per_run * 1e9) if resources.memory_per_run else None,
+            max_retries=RETRIES,
+        )
         held: dict[str, contextlib.ExitStack] = {}
         while waiting or running:
             for cell in [c for c in waiting if not store.is_running(c.id)]:
@@ -130,7 +116,7 @@ def _run(
                     lease.close()
                     continue
                 held[cell.id] = lease
-                ray.get(inbox.begin.remote(cell.id, _state(store, cell.id)))
+                ray.get(inbox.keep.remote(cell.id, _state(store, cell.id)))
                 running[task.remote(cell, place, inbox, sent, versions())] = cell
             if not running:  # what is left is being trained by another process
                 time.sleep(POLL)
@@ -144,23 +130,20 @@ def _run(
                     listen(by_id[run_id], event)
             for reference in ended:
                 cell = running.pop(reference)
-                end = _end(ray, reference)
+                try:
+                    end: Ended = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    end = Ended("died", f"Ray gave it up: {' '.join(str(error).split())[:300]}")
                 if cell.id in lost:
                     lost.remove(cell.id)
                     waiting.append(cell)
                 else:
                     listen(cell, end)
-                inbox.end.remote(cell.id)
+                inbox.keep.remote(cell.id, {})
                 held.pop(cell.id).close()
 
 
-def _train(
-    cell: Cell,
-    place: Place,
-    inbox: Any,
-    sent: dict[str, tuple[str, Any]],
-    expected: dict[str, str],
-) -> Ended:
+def _train(cell: Cell, place: Place, inbox: Any, sent: Sent, expected: dict[str, str]) -> Ended:
     """On a node: train in a folder of its own, and send what is finished to the inbox."""
     import ray
 
@@ -185,9 +168,7 @@ def _train(
         return end
 
 
-def _datasets(
-    ray: Any, cell: Cell, place: Place, sent: dict[str, tuple[str, Any]]
-) -> dict[str, Any]:
+def _datasets(ray: Any, cell: Cell, place: Place, sent: Sent) -> DataSets:
     """The data sets of a cell: the node's own if they are the driver's, else the driver's."""
     found = {}
     for name in cell.benchmark.meta.get("datasets", ()):
@@ -213,15 +194,6 @@ def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
         write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
 
 
-def _end(ray: Any, reference: Any) -> Ended:
-    try:
-        end: Ended = ray.get(reference)
-        return end
-    except ray.exceptions.RayError as error:
-        text = " ".join(str(error).split())[:300]
-        return Ended("died", f"Ray gave it up: {text}")
-
-
 def _connect(resources: Resources) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a run that asks for no GPU leaves CUDA_VISIBLE_DEVICES as it is
@@ -239,18 +211,6 @@ def _connect(resources: Resources) -> Any:
         reason = " ".join(str(error).split())
         raise UserError(f"--ray-address {address}: no Ray cluster answers ({reason}).") from None
     return ray
-
-
-def _unreachable(address: str) -> str:
-    """Why no cluster answers; empty if one does. Ray itself would wait for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon:  # `auto`, or a name that Ray knows
-        return ""
-    try:
-        with socket.create_connection((host, int(port)), timeout=10):
-            return ""
-    except (OSError, ValueError, OverflowError) as error:
-        return f"--ray-address {address}: no Ray cluster answers ({error})."
 
 
 def _check(ray: Any, resources: Resources) -> None:

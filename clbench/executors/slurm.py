@@ -21,7 +21,7 @@ import msgspec
 
 from clbench.errors import UserError
 from clbench.events import Ended, Listener, Started, TaskEnded, end_of
-from clbench.executors import Resources
+from clbench.executors import DataSets, Resources
 from clbench.executors.work import work
 from clbench.files import write_atomically
 from clbench.provenance import versions
@@ -39,13 +39,9 @@ LONGEST_ARRAY = 1000
 WARNING = 60
 """Seconds between the signal and the end of a job's time."""
 NEVER = (
-    "BadConstraints",
-    "InvalidAccount",
-    "InvalidQOS",
-    "PartitionConfig",
-    "PartitionNodeLimit",
+    "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig", "PartitionNodeLimit",
     "PartitionTimeLimit",
-)
+)  # fmt: skip
 """Reasons for which a job can never start."""
 
 
@@ -121,18 +117,11 @@ def problems(resources: Resources) -> list[str]:
 
 
 def run_cells(
-    cells: list[Cell],
-    place: Place,
-    resources: Resources,
-    datasets: dict[str, Any],
-    listen: Listener,
+    cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
-    try:
-        (place.out / "slurm").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{place.out / 'slurm'} cannot be made: {error.strerror}.") from None
+    (place.out / "slurm").mkdir(parents=True, exist_ok=True)
     store = Store(place.out)
     waiting = {cell.id: cell for cell in cells}
     told: dict[str, int] = {}
@@ -151,13 +140,14 @@ def run_cells(
                 time.sleep(POLL)
                 continue
             idle = [c for c in waiting.values() if not _is_queued(place, c, queue)]
+            missed = {c.id: missed[c.id] for c in idle if c.id in missed}  # others are back
             new = []
             for cell in idle:
                 end = _ended(place, store, cell)
                 if end is None or (end.status == "busy" and not store.is_running(cell.id)):
                     new.append(cell)
-                elif end.status == "died" and not _is_late(missed, cell):
-                    continue
+                elif end.status == "died" and heard - missed.setdefault(cell.id, heard) <= GRACE:
+                    continue  # its end may not be visible yet
                 elif end.status != "busy":
                     listen(cell, end)
                     _path(place, cell).unlink(missing_ok=True)
@@ -183,30 +173,25 @@ def run_cells(
         raise
 
 
-def _is_late(missed: dict[str, float], cell: Cell) -> bool:
-    """Whether a job has been gone for so long that its end would be visible by now."""
-    return time.monotonic() - missed.setdefault(cell.id, time.monotonic()) > GRACE
-
-
 def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
     import submitit
 
     executor = submitit.SlurmExecutor(folder=place.out / "slurm", max_num_timeout=10**6)
-    options: dict[str, Any] = {
-        "job_name": "clbench",
-        "cpus_per_task": resources.cpus_per_run,
-        "time": resources.time_limit,
-        "array_parallelism": resources.workers,
-        "signal_delay_s": WARNING,
-        "stderr_to_stdout": True,
+    memory = resources.memory_per_run
+    optional = {
+        "gpus_per_node": resources.gpus_per_run,
+        "mem": f"{round(memory * 1000)}M" if memory else None,
+        "partition": resources.partition,
     }
-    if resources.gpus_per_run:
-        options["gpus_per_node"] = resources.gpus_per_run
-    if resources.memory_per_run:
-        options["mem"] = f"{round(resources.memory_per_run * 1000)}M"
-    if resources.partition:
-        options["partition"] = resources.partition
-    executor.update_parameters(**options)
+    executor.update_parameters(
+        job_name="clbench",
+        cpus_per_task=resources.cpus_per_run,
+        time=resources.time_limit,
+        array_parallelism=resources.workers,
+        signal_delay_s=WARNING,
+        stderr_to_stdout=True,
+        **{key: value for key, value in optional.items() if value},
+    )
     try:
         jobs = executor.map_array(Job(place, versions(), resources.time_limit), cells)
     except submitit.core.utils.FailedJobError as error:
@@ -263,10 +248,6 @@ def _cancel(*jobs: str) -> None:
 def _command(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
-    except FileNotFoundError:
-        raise UserError(
-            f"--executor slurm: there is no `{words[0]}` here; call clbench on the cluster."
-        ) from None
     except subprocess.TimeoutExpired:
         raise UserError("SLURM does not answer; the jobs that it has go on.") from None
     except subprocess.CalledProcessError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from clbench.record import Failure, Record, parse
+from clbench.record import Failure, Record, Shown, parse
 from clbench.registry import declarations
 from clbench.store import Store
 
@@ -47,12 +47,11 @@ def test_status_says_done_partial_at_task_k_failed_and_running(
     assert "0: partial 2/3, 10: failed 0/3" in said.out
     assert "0: done" in said.out
     assert "out: 1 done, 1 partial, 1 failed." in said.out
-    with Store(place.out).lease(results["partial"].id), Store(place.out).lease("0123456789ab"):
+    with Store(place.out).lease(results["partial"].id):
         running = clbench("status --out out")
         as_json = json.loads(clbench("status --out out --json").out)
     assert "0: running 2/3" in running.out
-    assert "out: 1 done, 1 running, 1 starting, 1 failed." in running.out
-    assert as_json["starting"] == ["0123456789ab"]
+    assert "out: 1 done, 1 running, 1 failed." in running.out
     states = {(r["method"], r["seed"]): (r["status"], r["done"]) for r in as_json["runs"]}
     assert states[("finetune", 0)] == ("running", 2)
 
@@ -71,6 +70,18 @@ def test_ls_results_and_show_a_run(results: dict[str, Record], clbench: Callable
     as_json = clbench(f"show {done.id} --out out --json").out
     assert parse(as_json.encode(), done.id) == done
     assert "Traceback: x" in clbench(f"show {results['failed'].id} --out out").out
+
+
+def test_a_run_in_its_first_task_is_shown(
+    results: dict[str, Record], clbench: Callable[..., Any], place: Any
+) -> None:
+    """It has no diagnostics yet, though its method declares some."""
+    begun = shortened(results["done"], "partial", 0)
+    shown = {"used": Shown(title="Used", kind="layers"), "cost": Shown(title="C", kind="number")}
+    Store(place.out).write(structs.replace(begun, lays_open=shown))
+    said = clbench(f"show {begun.id} --out out")
+    assert said.code == 0
+    assert "partial, 0 of 3 tasks" in said.out
 
 
 def test_ls_and_show_name_every_method_and_benchmark(clbench: Callable[..., Any]) -> None:

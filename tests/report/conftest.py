@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from clbench.memory import Memory
 from clbench.record import (
     Clock,
     DataUse,
     Differs,
-    MemoryUse,
     Part,
     Record,
     Spec,
@@ -77,7 +77,7 @@ def make_record(
         done=2,
         R=[[first, 60.0], list(last)],
         R0=[50.0, 48.0],
-        memory=MemoryUse(architecture=1_080_000, auxiliary=2_160_000),
+        memory=Memory(architecture=1_080_000, auxiliary=2_160_000),
         seconds=Clock(total=4.0 + seed, train=[2.0, 2.0], eval=[0.0, 0.0]),
         data={"mnist-5k": DataUse(sha256="ab" * 32)},
     )
@@ -90,7 +90,7 @@ def make_record(
             inside[key] = value
         else:
             kind = typing.get_type_hints(type(inside), include_extras=True)[key]
-            setattr(inside, key, msgspec.convert(value, kind))
+            msgspec.structs.force_setattr(inside, key, msgspec.convert(value, kind))
     if "R" not in changes:
         record.R = record.R[: record.done]
     text = msgspec.json.encode([record.spec, record.differs])

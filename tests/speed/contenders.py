@@ -16,6 +16,7 @@ from avalanche.benchmarks.classic import SplitCIFAR100, SplitMNIST
 from avalanche.models import MultiHeadClassifier, MultiTaskModule
 from avalanche.training.plugins import AGEMPlugin, EWCPlugin, ReplayPlugin, SupervisedPlugin
 from avalanche.training.supervised import Naive
+from msgspec.structs import astuple
 from torch import Tensor, nn
 from torchvision.transforms import Compose, Normalize, ToTensor
 
@@ -171,7 +172,7 @@ def task_costs(method: str, benchmark: str, samples: int, root: Path) -> list[tu
         started = time.perf_counter()
         strategy.learn(k)
         seconds = time.perf_counter() - started
-        costs.append((seconds, sum(strategy.memory().as_dict().values())))
+        costs.append((seconds, sum(astuple(strategy.memory()))))
     return costs
 
 
