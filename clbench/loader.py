@@ -89,6 +89,12 @@ class TensorLoader:
         return made.pin_memory() if self.pinned else made
 
 
+def samples(dataset: Any) -> tuple[Tensor, ...]:
+    """All x, y and task labels of an Avalanche data set."""
+    parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
+    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
+
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:
     """Batches `[x, y, task labels]` of an Avalanche data set, sliced if it carries its tensors."""
     split = getattr(dataset, "split", None)

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from clbench.loader import TensorLoader
-from clbench.networks.acl import ACLNet
 from clbench.stream import Split
+
+from ._acl_net import ACLNet
 
 
 class FrozenLatents:

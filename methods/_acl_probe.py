@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from clbench.loader import Known
-from clbench.networks.acl import ACLNet
 
 from ._acl_frozen import FrozenLatents
+from ._acl_net import ACLNet
 
 
 @torch.no_grad()

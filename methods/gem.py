@@ -49,12 +49,8 @@ class GEMPlugin(BufferPlugin):
         """G: the gradient of each past task's memory, without dropout, (tasks, parameters)."""
         strategy.model.eval()
         rows = []
-        for task in self.buffer.t.unique().tolist():
-            mine = self.buffer.t == task
-            x, y, t = (
-                part[mine].to(strategy.device)
-                for part in (self.buffer.x, self.buffer.y, self.buffer.t)
-            )
+        for task in self.buffer.tasks:
+            x, y, t = (part.to(strategy.device) for part in self.buffer.of_task(task))
             loss = strategy._criterion(avalanche_forward(strategy.model, x, t), y)
             gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
             rows.append(_flat(trainable, gradients))

@@ -54,13 +54,7 @@ def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
 class UCBPlugin(BayesPlugin):
     """Trains a `BayesNet` by Bayes by backprop, and certain weights more slowly."""
 
-    def __init__(
-        self,
-        samples: int = 1,
-        pi: float = 0.25,
-        sigma1: float = 1.0,
-        sigma2: float = 0.3,
-    ) -> None:
+    def __init__(self, samples: int, pi: float, sigma1: float, sigma2: float) -> None:
         super().__init__(samples)
         self.mixture = (pi, sigma1, sigma2)
         self.tasks: list[int] = []
@@ -76,8 +70,7 @@ class UCBPlugin(BayesPlugin):
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
         for name, layer in strategy.model.bayes_layers(self.k).items():
             # a head that is learned for the first time has nothing to protect
-            scaled = bool(self.tasks) if name.startswith("trunk.") else self.k in self.tasks
-            if scaled:
+            if self.tasks if name.startswith("trunk.") else self.k in self.tasks:
                 layer.weight_mu.grad *= F.softplus(layer.weight_rho)
                 layer.bias_mu.grad *= F.softplus(layer.bias_rho)
 

@@ -238,12 +238,12 @@ def test_the_coreset_is_held_back_from_training(make_stream: Callable[..., Strea
     split = strategy.stream.tasks[0].train
     x = split.inputs()
     rows = k_center(x, 8)
-    assert torch.equal(plugin.kept.x, x[rows])
-    assert torch.equal(plugin.kept.y, split.labels[rows])
+    assert torch.equal(plugin.kept.columns["x"], x[rows])
+    assert torch.equal(plugin.kept.columns["y"], split.labels[rows])
     assert plugin.n == len(x) - 8
     trained = torch.cat(seen[: len(seen) // 2])
     assert len(trained) == len(x) - 8
-    assert float(torch.cdist(trained.flatten(1), plugin.kept.x.flatten(1)).min()) > 0.01
+    assert float(torch.cdist(trained.flatten(1), plugin.kept.columns["x"].flatten(1)).min()) > 0.01
     assert strategy.memory().replay == BYTES * 8 * 36
 
 
