@@ -28,7 +28,6 @@ class PermutedMNIST(Benchmark):
 
     title = "Permuted MNIST"
     datasets = ("mnist",)
-    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
 
     tasks: PositiveInt = 10
     """number of tasks; the paper has 10, 20, 30 and 40"""

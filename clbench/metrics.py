@@ -87,11 +87,6 @@ def intransigence(R: Matrix, reference: Vector) -> NDArray[np.float64]:
     return _vector(reference, len(matrix), "reference") - matrix.diagonal()
 
 
-def mean_intransigence(R: Matrix, reference: Vector) -> float:
-    """Intransigence averaged over the stream: 1/T * sum_{k=1..T} I_k, in percentage points."""
-    return float(intransigence(R, reference).mean())
-
-
 def kept_everything(R: Matrix) -> bool:
     """Whether no accuracy changed after its task was learned: R[T, i] = R[i, i] for all i < T.
 

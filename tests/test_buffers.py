@@ -88,7 +88,7 @@ def test_a_reservoir_goes_on_counting_after_it_was_saved() -> None:
         torch.manual_seed(5)
         reservoir.offer(*samples(50, 30))
     assert one.offered == two.offered == 80
-    assert torch.equal(one.x, two.x)
+    assert torch.equal(one.columns["x"], two.columns["x"])
 
 
 def test_the_buffer_keeps_its_own_copy() -> None:

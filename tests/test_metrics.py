@@ -42,7 +42,6 @@ def test_fwt_compares_with_the_untrained_network() -> None:
 
 def test_intransigence_has_one_value_per_task() -> None:
     assert metrics.intransigence(R, JOINT).tolist() == pytest.approx([0.5, 3.0, -1.0, 2.0])
-    assert metrics.mean_intransigence(R, JOINT) == pytest.approx(4.5 / 4)
 
 
 def test_gains_and_losses_that_cancel_are_not_zero_forgetting() -> None:
@@ -78,7 +77,6 @@ def test_no_metric_changes_its_input() -> None:
         metrics.forgetting(matrix)
         metrics.fwt(matrix, R0)
         metrics.intransigence(matrix, JOINT)[0] = -1.0  # the result is a copy, too
-        metrics.mean_intransigence(matrix, JOINT)
         metrics.accuracy_matrix(matrix)[0, 0] = -1.0
     assert lists == R
     np.testing.assert_array_equal(array, before)

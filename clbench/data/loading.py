@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from clbench.data.cache import Cache
-from clbench.data.catalog import READERS, reader_of
+from clbench.data.catalog import reader_of
 from clbench.data.reader import Block, Files, Inspection, Reader
 from clbench.errors import UserError
 
@@ -36,24 +36,6 @@ class DataSet:
     """Identifies the content, whatever folder or archive it was in."""
     note: str
     """Empty for the official, complete data; else how they differ, printed with every result."""
-
-
-@dataclass(frozen=True)
-class Description:
-    """A data set as it is officially, before anything is read."""
-
-    title: str
-    classes: int
-    shape: tuple[int, int, int]
-    sizes: dict[str, int]
-
-
-def describe() -> dict[str, Description]:
-    """Title, classes, image shape and official sizes of every data set clbench knows."""
-    return {
-        name: Description(reader.title, reader.classes, reader.shape, dict(reader.sizes))
-        for name, reader in READERS.items()
-    }
 
 
 def data_root(flag: str | None = None) -> Path:

@@ -78,9 +78,9 @@ def downloads(name: str) -> list[Download]:
         ) from None
     if name in ("mnist", "fashion-mnist"):
         official = datasets.MNIST if name == "mnist" else datasets.FashionMNIST
-        mirrors = official.mirrors
+        place = reader_of(name).places[0]
         return [
-            Download(tuple(f"{m}{file}" for m in mirrors), md5, f"{reader_of(name).home}/{file}")
+            Download(tuple(f"{m}{file}" for m in official.mirrors), md5, f"{place}/{file}")
             for file, md5 in official.resources
         ]
     if name in ("cifar10", "cifar100"):
@@ -168,7 +168,7 @@ def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tu
             target = root / _archive_name(reader, path)
         else:  # a file keeps its own name, which may end in .gz
             inner = Path(name) if path.is_dir() else Path(name).with_name(path.name)
-            target = root / reader.home / inner
+            target = root / reader.places[0] / inner
         if target.exists():
             if _equal(path, target):
                 continue

@@ -85,14 +85,12 @@ class Reader(ABC):
 
     name: str
     title: str
-    classes: int
     shape: tuple[int, int, int]
     sizes: Mapping[str, int]
     """Official number of images of each part."""
-    home: str
-    """Where `clbench data prepare` puts the files, relative to the data root."""
-    places: tuple[str, ...]
-    """Folders of the data root that may hold the files."""
+    classes: int = 10
+    places: tuple[str, ...] = ()
+    """Folders of the data root that may hold the files; `clbench data prepare` uses the first."""
     archives: tuple[str, ...] = ()
     """Archives of the data root that are read without unpacking."""
     expects: str = ""

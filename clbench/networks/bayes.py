@@ -163,9 +163,6 @@ class BayesNet(MultiHead):
             ]
         return torch.stack(draws).logsumexp(0) - math.log(self.test_samples)
 
-    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        return self.forward(x, task_label)
-
 
 def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> None:
     """Add `scale` times the gradients of a function of q to the gradients of mu and rho.

@@ -23,16 +23,14 @@ def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Ten
         return forward(x, tasks)
     if not _mixed(tasks):
         return forward(x, int(tasks[0]))
-    present, counts, order = _sorted(tasks)
-    parts = x.index_select(0, order).split(counts)
-    outs = [forward(part, k) for k, part in zip(present, parts, strict=True)]
+    present, counts = tasks.unique(return_counts=True)
+    order = tasks.argsort(stable=True)
+    parts = x.index_select(0, order).split(counts.tolist())
+    outs = [forward(part, k) for k, part in zip(present.tolist(), parts, strict=True)]
     width = max(out.shape[1] for out in outs)
-    outs = [
-        nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
-        if out.shape[1] < width
-        else out
-        for out in outs
-    ]
+    for i, out in enumerate(outs):
+        if out.shape[1] < width:
+            outs[i] = nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
     return torch.cat(outs).index_select(0, order.argsort())
 
 
@@ -40,12 +38,6 @@ def _mixed(tasks: Tensor) -> bool:
     """Whether there is more than one task."""
     one = tasks.stride(0) == 0  # an expanded number, from clbench's loader
     return not (one or bool((tasks == tasks[0]).all()))
-
-
-def _sorted(tasks: Tensor) -> tuple[list[int], list[int], Tensor]:
-    """The tasks, the number of samples of each, and the order that sorts rows by task."""
-    present, counts = tasks.unique(return_counts=True)
-    return present.tolist(), counts.tolist(), tasks.argsort(stable=True)
 
 
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
@@ -112,7 +104,7 @@ class TaskNet(MultiTaskModule):
     """A network whose `forward(x, task_labels)` routes samples by task.
 
     All heads exist from the start, so Avalanche's adaptation to an experience has nothing to add.
-    Subclasses define `forward_single_task`.
+    Subclasses define `forward_single_task` or override `forward`.
     """
 
     def adaptation(self, experience: Any) -> None:
@@ -193,7 +185,3 @@ class MultiHead(TaskNet):
         plain = all(own.get("weight") is not None and own.get("bias") is not None for own in owned)
         one_width = len({head.out_features for head in linear}) == 1
         return plain and one_width and len(linear) == len(self.heads)
-
-    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        out: Tensor = self.heads[task_label](self.trunk(x))
-        return out

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from typing import Any
 
 import torch
@@ -94,9 +95,8 @@ class Strategy(SupervisedTemplate):
     def validate(self) -> tuple[float, float]:
         """Accuracy in percent and mean loss on the validation data of the training tasks."""
         started = time.perf_counter()
-        found = self._measure(
-            [self.stream.avalanche.valid_stream[k] for k in self.training_tasks()]
-        )
+        valid = self.stream.avalanche.valid_stream
+        found = self._measure([valid[k] for k in self.training_tasks()])
         self.spent["validation"] += time.perf_counter() - started
         return found
 
@@ -216,15 +216,6 @@ class Strategy(SupervisedTemplate):
             call("after_update")
             call("after_training_iteration")
 
-    def _before_training_epoch(self, **kwargs: Any) -> None:
-        self._call("before_training_epoch", **kwargs)
-
-    def _after_training_epoch(self, **kwargs: Any) -> None:
-        self._call("after_training_epoch", **kwargs)
-
-    def _after_training_exp(self, **kwargs: Any) -> None:
-        self._call("after_training_exp", **kwargs)
-
     def _call(self, event: str, **kwargs: Any) -> None:
         """Call the plugins' handlers for an event between epochs or after a task, and time them."""
         for part, hook in self._hooks(event):
@@ -232,6 +223,10 @@ class Strategy(SupervisedTemplate):
             hook(self, **kwargs)
             taken = time.perf_counter() - started
             self.spent[part] += taken - (self.spent["validation"] - validation)
+
+    _before_training_epoch = partialmethod(_call, "before_training_epoch")
+    _after_training_epoch = partialmethod(_call, "after_training_epoch")
+    _after_training_exp = partialmethod(_call, "after_training_exp")
 
     def _hooks(self, event: str) -> list[tuple[str, Callable[..., None]]]:
         """The plugins' handlers for an event, each with the name of its part in `spent`; inherited

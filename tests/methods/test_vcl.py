@@ -137,7 +137,7 @@ def test_weights_are_those_of_the_formula(make_stream: Callable[..., Stream], sa
     strategy = learned(method, make_stream(epochs=1, lr=0.5), 2)
     torch.manual_seed(0)
     stream = make_stream(epochs=1, lr=0.5)
-    net = method.network(stream)
+    net: Any = method.build(stream).model
     start = copy.deepcopy(net.state_dict())
     prior: dict[str, Normal] = {}
     for k in range(2):
@@ -264,7 +264,7 @@ def test_a_test_fits_a_copy_and_leaves_everything_alone(
         assert torch.equal(value, weights[name])
     assert tested[0] is not model
     assert tested[2] is model  # a task without a coreset yet
-    x, y = plugin.kept.of_task(0)
+    x, y, _ = plugin.kept.of_task(0)
     assert len(y) == 8
     fitted, plain = tested[0], model.eval()
     with torch.no_grad():
