@@ -87,32 +87,28 @@ def open_files(
     default, to move them away and get the official ones.
     """
     with _readable(source.where):
-        return _open(reader, source, accept, cache, instead)
-
-
-def _open(reader: Reader, source: Files, accept: bool, cache: Cache, instead: str) -> DataSet:
-    before = source.fingerprint()
-    inspection = identify(reader, source, cache)
-    if inspection.problem and not accept:
-        raise UserError(
-            f"{source.where} is not the official, complete {reader.title}: {inspection.problem}. "
-            "Add --accept-data to your command to use it as it is; every result will say so. "
-            f"Or {instead or _replace(reader, source)}."
-        )
-    entry = cache.open(reader, inspection.sha256)
-    if entry is None:
-        decoded = reader.decode(source, accept)
-        decoded.blocks = _unchanged(source, before, decoded.blocks)
-        entry = cache.build(reader, inspection.sha256, decoded)
-    if entry.remarks and not accept:
-        raise UserError(
-            f"{source.where} can be used only {', '.join(entry.remarks)}. "
-            "Add --accept-data to your command to allow that; every result will say so."
-        )
-    parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
-    sizes = {part: len(images.labels) for part, images in parts.items()}
-    words = note(reader, inspection.problem, sizes, entry.classes, entry.remarks)
-    return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
+        before = source.fingerprint()
+        inspection = identify(reader, source, cache)
+        if inspection.problem and not accept:
+            raise UserError(
+                f"{source.where} is not the official, complete {reader.title}: "
+                f"{inspection.problem}. Add --accept-data to your command to use it as it is; every result will say so. "
+                f"Or {instead or _replace(reader, source)}."
+            )
+        entry = cache.open(reader, inspection.sha256)
+        if entry is None:
+            decoded = reader.decode(source, accept)
+            decoded.blocks = _unchanged(source, before, decoded.blocks)
+            entry = cache.build(reader, inspection.sha256, decoded)
+        if entry.remarks and not accept:
+            raise UserError(
+                f"{source.where} can be used only {', '.join(entry.remarks)}. "
+                "Add --accept-data to your command to allow that; every result will say so."
+            )
+        parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
+        sizes = {part: len(images.labels) for part, images in parts.items()}
+        words = note(reader, inspection.problem, sizes, entry.classes, entry.remarks)
+        return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
 
 
 def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:

@@ -75,6 +75,12 @@ class Decoded:
     remarks: set[str] = field(default_factory=set)
     """Changes made to the images, such as resizing; filled while `blocks` runs."""
 
+    @classmethod
+    def of(cls, parts: Mapping[str, tuple[np.ndarray, np.ndarray]], classes: int) -> "Decoded":
+        """Whole parts: name -> images and labels."""
+        sizes = {part: len(labels) for part, (_, labels) in parts.items()}
+        return cls(sizes, classes, ((part, *pair) for part, pair in parts.items()))
+
 
 @dataclass(frozen=True)
 class Reader(ABC):
@@ -125,24 +131,23 @@ class Reader(ABC):
     def inspect(self, source: Files) -> Inspection:
         """Read all bytes once: identify them and compare them with the official ones."""
 
-    @abstractmethod
     def count(self, source: Files) -> dict[str, int]:
         """Number of images of each part, without decoding them where the format allows."""
+        return self.decode(source, accept=True).sizes
 
     @abstractmethod
     def decode(self, source: Files, accept: bool) -> Decoded:
         """Images and labels, block by block."""
 
 
-def all_or_none(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] | None:
-    """`found` if every file is there, None if none is, an error if some are missing."""
-    present = {name: path for name, path in found.items() if path is not None}
-    if not present:
+def all_or_none(folder: Path, files: Mapping[str, Path]) -> Mapping[str, Path] | None:
+    """`files` if all are there, None if none is, an error if some are missing."""
+    missing = [name for name, path in files.items() if not path.is_file()]
+    if len(missing) == len(files):
         return None
-    missing = [name for name in found if name not in present]
     if missing:
         raise UserError(f"{folder} is incomplete: it lacks {', '.join(missing)}.")
-    return present
+    return files
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,9 @@ class OfficialFiles(Reader):
         files = all_or_none(folder, {name: self.file(folder, name) for name in self.md5})
         return Files(folder, files) if files else None
 
-    def file(self, folder: Path, name: str) -> Path | None:
-        """The file of that name in `folder`, if it is there."""
-        return path if (path := folder / name).is_file() else None
+    def file(self, folder: Path, name: str) -> Path:
+        """The place of that file in `folder`."""
+        return folder / name
 
     def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         """Name and content of each official file, each exactly once."""
