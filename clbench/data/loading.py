@@ -92,8 +92,8 @@ def open_files(
         if inspection.problem and not accept:
             raise UserError(
                 f"{source.where} is not the official, complete {reader.title}: "
-                f"{inspection.problem}. Add --accept-data to your command to use it as it is; every result will say so. "
-                f"Or {instead or _replace(reader, source)}."
+                f"{inspection.problem}. Add --accept-data to your command to use it as it is; "
+                f"every result will say so. Or {instead or _replace(reader, source)}."
             )
         entry = cache.open(reader, inspection.sha256)
         if entry is None:
