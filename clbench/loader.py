@@ -32,8 +32,7 @@ converted batch by batch."""
 class TensorLoader:
     """Iterates over in-memory splits in batches; with `shuffle`, each pass has a new order.
 
-    Inputs that are converted once are also moved to `device` once. Inputs that are converted batch
-    by batch are pinned if `device` is a GPU.
+    Inputs that are converted once move to `device` once; others are pinned if it is a GPU.
     """
 
     def __init__(

@@ -114,8 +114,7 @@ class Task:
 class Stream:
     """The tasks of one benchmark for one seed, and the protocol of their training.
 
-    `given` names the protocol values that the caller chose; by default all. A method that is built
-    on the stream may change only the others.
+    A method may change only the protocol values that are not in `given`; by default none.
     """
 
     def __init__(
@@ -192,11 +191,8 @@ class Stream:
 
     @cached_property
     def avalanche(self) -> Any:
-        """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`.
-
-        Avalanche's own strategies and metrics run on it. Each dataset carries its `split`, from
-        which clbench's loader takes whole batches.
-        """
+        """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`; data sets
+        carry their `split`."""
         streams = {
             part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
             for part in ("train", "valid", "test")

@@ -26,9 +26,8 @@ HIDDEN = 175
 class ACLNet(TaskNet):
     """f^k(x) = p^k(P^k(x) + S(x)), the plus being a concatenation, with the sizes of a `method`.
 
-    Some of the method's reasons: a layer norm at the end of z keeps either branch from dying or
-    drowning the other; from torch's default initialisation the seven layers of a convolutional S
-    pass on almost no signal.
+    A layer norm at the end of z keeps either branch from dying or drowning the other. From torch's
+    default initialisation the seven layers of a convolutional S pass on almost no signal.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class ACLNet(TaskNet):
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the P of its task; of width 0 where a branch is off.
 
-        S does not run if `known` has the z_S of this very x and x needs no gradient.
+        S does not run if `known` has the z_S of this x and x needs no gradient.
         """
         known = self.known
         if known is None or known.x is not x or x.requires_grad:

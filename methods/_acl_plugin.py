@@ -36,8 +36,7 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
         L = 1 / (d_S d_P) || C ||_F^2,   C = correlation matrix of the columns (d_S x d_P)
 
-    This is the squared Frobenius norm of eq. 3, with columns of mean 0 and variance 1, divided by
-    the number of entries. It lies in [0, 1] for every batch size and width.
+    This is eq. 3 with standardised columns, divided by the number of entries; it lies in [0, 1].
     """
 
     def standard(z: Tensor) -> Tensor:
@@ -58,9 +57,8 @@ def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
 class ACLPlugin(SupervisedPlugin):
     """Trains an `ACLNet` by  adv L_adv + task L_task + diff L_diff  (eq. 4).
 
-    Works in any supervised strategy of Avalanche whose model is an ACLNet and whose benchmark
-    gives task labels 0..tasks-1. The discriminator belongs to the plugin, not to the network:
-    prediction does not need it, and the strategy's optimizer must not get it.
+    Works in any supervised strategy of Avalanche with task labels 0..tasks-1. The discriminator
+    belongs to the plugin: prediction does not need it, and the optimizer must not get it.
     """
 
     def __init__(self, tasks: int, method: "ACL") -> None:

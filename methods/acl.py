@@ -217,8 +217,7 @@ class ACL(Method):
         return ""
 
     def _scale(self, split: Split) -> tuple[float, float]:
-        """Factor and shift that undo the stream's scaling of gray images, (v / 255 - mean) / std,
-        where `inputs` asks for it."""
+        """Factor and shift that undo (v / 255 - mean) / std where `inputs` asks for it."""
         mean, std = split.mean[0], split.std[0]
         if self.inputs == "raw":
             return 255 * std, 255 * mean

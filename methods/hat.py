@@ -48,8 +48,7 @@ def slope(batch: int, batches: int, smax: float) -> float:
 
 
 def regulariser(gates: list[Tensor], unclaimed: list[Tensor], units: float) -> Tensor:
-    """R: of the units that past tasks left free (1 - c, `units` in sum), the share that the gates
-    open."""
+    """R: the opened share of the units that past tasks left free (1 - c, `units` in sum)."""
     used = sum(((a * u).sum() for a, u in zip(gates, unclaimed, strict=True)), torch.zeros(()))
     return used / max(units, 1e-12)  # if no unit is free, used is 0 too
 

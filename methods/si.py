@@ -35,10 +35,7 @@ from .ewc import EWCPlugin
 
 
 class SIPlugin(EWCPlugin):
-    """EWC's penalty, weighted by how much each parameter has lowered the loss (Omega).
-
-    Its centre is theta*; during the first task, the initial weights.
-    """
+    """EWC's penalty with Omega as weights and theta* (at first, the initial weights) as centre."""
 
     def __init__(self, strength: float, damping: float = 1e-3) -> None:
         super().__init__(2 * strength)  # EWC's has a factor of 1/2

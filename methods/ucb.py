@@ -41,8 +41,7 @@ from clbench.training.bayes import BayesPlugin
 
 
 def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
-    """Minus the derivative of log p(w): w / sigma^2, averaged over both Gaussians by their share
-    of the density at w."""
+    """Minus the derivative of log p(w): w / sigma^2, averaged by each Gaussian's share of p(w)."""
     tight1, tight2 = 1 / sigma1**2, 1 / sigma2**2
     if pi in (0.0, 1.0):
         return w * (tight1 if pi else tight2)
@@ -79,8 +78,7 @@ class UCBPlugin(BayesPlugin):
 
     @torch.no_grad()
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """Per layer of the trunk: the mean sigma, and the standard deviation of the sigmas relative
-        to it. If the sigmas are all alike, uncertainty guides nothing."""
+        """Mean and relative deviation of sigma per layer: if all are alike, they guide nothing."""
         layers = strategy.model.bayes_layers().items()
         sigmas = [F.softplus(m.weight_rho) for name, m in layers if name.startswith("trunk.")]
         return {

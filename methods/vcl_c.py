@@ -99,10 +99,7 @@ class VCLCPlugin(VCLPlugin):
             strategy.model, self._learned = self._learned, None
 
     def fitted(self, model: BayesNet, task: int) -> BayesNet:
-        """A copy, fitted to the coreset of a task, with the posterior as prior.
-
-        It draws from its own generator, so a test does not change the training.
-        """
+        """A copy fitted to the coreset of a task; its own generator leaves training unchanged."""
         device = next(model.parameters()).device
         x, y, _ = (part.to(device) for part in self.kept.of_task(task))
         fit = copy.deepcopy(model).train()

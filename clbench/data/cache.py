@@ -32,9 +32,8 @@ from clbench.lease import guard
 FORMAT = 1
 """Part of every key: raised when readers decode or divide differently."""
 ALWAYS = 256 * 2**20
-"""Bytes of the largest entries whose checksum is computed at every opening. It takes about 0.1 s
-and loads pages that training needs anyway. Larger entries (miniImageNet) are checked when the times
-of their files differ from the manifest, and by `clbench data status --verify`."""
+"""Entries up to this size are checked at every opening (0.1 s), larger ones when the time of a file
+differs from the manifest, and by `clbench data status --verify`."""
 DAY = 86_400
 
 

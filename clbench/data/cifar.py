@@ -14,10 +14,7 @@ from clbench.errors import UserError
 
 @dataclass(frozen=True)
 class Cifar(OfficialFiles):
-    """Reads pickled rows of 3,072 bytes: all red, then all green, then all blue pixels.
-
-    Files with 'test' in their name are the test part.
-    """
+    """Reads pickled rows of red, green and blue pixels; files named `test` are for testing."""
 
     labels: str = "labels"
     """Key under which the class numbers are pickled."""

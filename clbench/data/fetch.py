@@ -22,9 +22,8 @@ Progress = Callable[[int, int], None]
 def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None:
     """Download `target` from the first of `urls` that has all of it.
 
-    Bytes are collected in `<target>.part`, which stays when the connection is cut or the process
-    ends, so that the next attempt asks only for the rest. A server is asked again as long as each
-    attempt brings new bytes; then comes the next server.
+    Bytes stay in `<target>.part` after a cut, so the next attempt asks only for the rest. A server
+    is asked again as long as it sends new bytes; then comes the next server.
     """
     part = target.with_name(f"{target.name}.part")
     failures = []

@@ -53,11 +53,7 @@ def cache_root() -> Path:
 def load(
     name: str, root: Path | None = None, accept: bool = False, cache: Path | None = None
 ) -> DataSet:
-    """Open a data set, decoding it on first use.
-
-    Data that differ from the official ones raise a UserError unless `accept`; then the `note` of
-    the result says how they differ.
-    """
+    """Open a data set, decoded on first use. Unofficial data need `accept` and have a `note`."""
     reader = reader_of(name)
     source = locate(reader, root or data_root())
     return open_files(reader, source, accept, Cache(cache or cache_root()))
@@ -81,11 +77,7 @@ def locate(reader: Reader, root: Path) -> Files:
 def open_files(
     reader: Reader, source: Files, accept: bool, cache: Cache, instead: str = ""
 ) -> DataSet:
-    """Open the data set at `source` through the cache.
-
-    An error for data that are not official says what to do `instead` of accepting them; by
-    default, to move them away and get the official ones.
-    """
+    """Open the data set at `source`; if it is not official, an error says what to do `instead`."""
     with _readable(source.where):
         before = source.fingerprint()
         inspection = identify(reader, source, cache)

@@ -49,10 +49,8 @@ class Download:
 def prepare(
     name: str, root: Path, cache: Path, given: Path | None = None, accept: bool = False
 ) -> tuple[DataSet, str]:
-    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten.
-
-    Also returns how the files got there: "downloaded", "copied" or "already there".
-    """
+    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten. Also
+    returns how the files got there: "downloaded", "copied" or "already there"."""
     reader, store = reader_of(name), Cache(cache)
     if given is not None:
         return _take(reader, root, store, given, accept)

@@ -36,9 +36,8 @@ class Files:
     def fingerprint(self) -> list[list[object]]:
         """Paths, sizes and times of change: equal as long as nobody touched the files.
 
-        For a folder of images, only the folder's own time counts, because checking 60,000 files
-        takes seconds on a network disk. So an image that was edited in place is not noticed. Then
-        the earlier, verified content is used, and the results are still right.
+        A folder of images counts by its own time, because checking 60,000 files takes seconds on a
+        network disk. If an image was edited in place, its earlier, verified content is used.
         """
         marks: list[list[object]] = []
         for path in self.files.values():

@@ -38,9 +38,7 @@ class MLP(Backbone):
 class AlexNet(Backbone):
     """The AlexNet-like network of HAT (Serra et al., 2018), with the paper's parameter counts.
 
-    It has three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each
-    followed by ReLU, dropout and max-pooling (dropout comes first here, which is equivalent), then
-    two layers of 2048 units.
+    Dropout comes before ReLU and pooling, not after them, which is equivalent.
     """
 
     features = 2048

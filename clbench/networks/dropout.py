@@ -39,8 +39,7 @@ class Dropout(nn.Module):
 
 
 def scaled_mask(shape: torch.Size, drop: int) -> Tensor:
-    """Numbers that are 0 with chance drop / 2^16 and have a mean of 1; takes one draw from torch's
-    global generator."""
+    """0 with chance drop / 2^16, with a mean of 1; takes one draw from torch's global generator."""
     seed = int(torch.randint(2**63 - 1, ()))
     count = shape.numel()
     words = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]

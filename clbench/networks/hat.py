@@ -22,11 +22,7 @@ from clbench.networks.heads import TaskNet
 
 
 class HATNet(TaskNet):
-    """A gated trunk and one linear head per task.
-
-    In evaluation mode the gates are those at `smax`; in training mode at `s`, which `HATPlugin`
-    anneals.
-    """
+    """A gated trunk and one linear head per task; `HATPlugin` anneals `s`, and tests use `smax`."""
 
     def __init__(
         self,
@@ -51,8 +47,7 @@ class HATNet(TaskNet):
         self.repeats = [1] + [
             after.inputs // before.units for before, after in itertools.pairwise(chain)
         ]
-        """How many inputs of each layer come from one unit below: the number of positions where
-        channels are flattened, else 1."""
+        """Inputs of each layer per unit below: the positions of a flattened channel, else 1."""
         # one parameter per layer and task, so other tasks get no gradient at all
         self.embeddings = nn.ModuleList(
             nn.ParameterList(nn.Parameter(torch.randn(n)) for _ in classes) for n in self.units

@@ -15,10 +15,8 @@ Groups = list[tuple[int, int]]
 
 
 def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Run `forward(x_k, k)` on the samples of each task k, and return the rows in their old order.
-
-    Outputs of narrow heads are padded with -inf, which a softmax over the row ignores.
-    """
+    """Run `forward(x_k, k)` on the samples of each task k, and return the rows in their old order,
+    narrow outputs padded with -inf, which a softmax over the row ignores."""
     if isinstance(tasks, int):
         return forward(x, tasks)
     if not _mixed(tasks):
@@ -41,8 +39,7 @@ def _mixed(tasks: Tensor) -> bool:
 
 
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
-    """The tasks, those with few samples first; their groups of equal size; and the order that sorts
-    rows in this way."""
+    """Tasks, small ones first; their groups of equal size; the order that sorts rows in this way."""
     tasks = tasks.long()  # smaller integer types cannot index
     counts = tasks.bincount()
     order = (counts[tasks] * len(counts) + tasks).argsort(stable=True)
@@ -54,10 +51,9 @@ def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
 class _Linears(torch.autograd.Function):
     """Each row through the linear head of its task; all heads have the same width.
 
-    It gives autograd's gradients without its bookkeeping for many small heads. Heads with equally
-    many rows share one batched product, so thirty heads cost little more than ten. `order` sorts
-    the rows by task, with the tasks of a group side by side; weights and biases are stacked in the
-    same order of tasks.
+    It gives autograd's gradients, but heads with equally many rows share one batched product, so
+    thirty heads cost little more than ten. `order` sorts the rows by task, with the tasks of a
+    group side by side; weights and biases are stacked in the same order.
     """
 
     @staticmethod
@@ -101,9 +97,8 @@ def _grouped(
 
 
 class TaskNet(MultiTaskModule):
-    """A network whose `forward(x, task_labels)` routes samples by task.
+    """A network whose `forward(x, task_labels)` routes samples by task. All heads exist at once.
 
-    All heads exist from the start, so Avalanche's adaptation to an experience has nothing to add.
     Subclasses define `forward_single_task` or override `forward`.
     """
 
@@ -137,8 +132,7 @@ class MultiHead(TaskNet):
         return self.__dict__ | {"features": None}
 
     def train(self, mode: bool = True) -> "MultiHead":
-        """As usual, but faster: heads that are `alike` have no mode to set. Forty heads would take
-        0.1 ms, in every step of methods that switch modes to look back."""
+        """As usual, but without a mode for heads that are `alike`: forty would take 0.1 ms."""
         if not self.alike:
             return super().train(mode)
         self.training = mode
@@ -166,8 +160,7 @@ class MultiHead(TaskNet):
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
-        """The outputs of several heads that are `alike`, (B, C, tasks), so that one softmax over
-        classes covers all tasks."""
+        """Outputs of several heads that are `alike`, (B, C, tasks), for one softmax over classes."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
         out = nn.functional.linear(z, weight, bias)
         return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()

@@ -75,8 +75,7 @@ class Reservoir(Buffer):
         """Number of samples offered so far, over all epochs and tasks."""
 
     def offer(self, *new: Tensor) -> None:
-        """Offer samples, given column by column, one after the other; the n-th sample ever offered
-        is kept with chance size / n."""
+        """Offer samples, column by column; the n-th one ever offered is kept with chance size / n."""
         offered = len(new[0])
         free = min(self.size - len(self), offered)
         if free > 0:

@@ -27,8 +27,7 @@ def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer
     """The weights of a quadratic penalty, lowered where descent would diverge.
 
     With learning rate r and momentum m, descent on strength/2 weight d^2 diverges if
-    strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step goes to the
-    centre. All other weights stay the same, to the bit.
+    strength * weight > 2 (1 + m) / r. There it becomes 1 / r: one step goes to the centre.
     """
     group = optimizer.param_groups[0]
     steep = strength * weight > 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
@@ -47,11 +46,8 @@ def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tens
 def mean_size(
     model: nn.Module, batches: Iterable[Any], loss: Loss, size: Size
 ) -> dict[str, Tensor]:
-    """The mean over samples of the size of each parameter's gradient.
-
-    The model runs in evaluation mode (no dropout) and then returns to its old mode. Parameters that
-    the samples do not use, like the heads of other tasks, get zeros.
-    """
+    """The mean over samples of the size of each parameter's gradient, in evaluation mode; 0 for
+    parameters that the samples do not use, like the heads of other tasks."""
     was_training = model.training
     model.eval()
     sums = {name: torch.zeros_like(p) for name, p in model.named_parameters()}

@@ -13,10 +13,7 @@ from clbench.protocol import Protocol
 
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
-    loss, ends the task below `lr_min`, and then restores the weights of the best epoch.
-
-    It runs before a method's own plugins, so they see the restored weights after a task.
-    """
+    loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it."""
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__()

@@ -41,10 +41,9 @@ def _silent_evaluator() -> Any:
 class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
-    It differs from `SupervisedTemplate` in this: batches are slices of tensors; every task starts
-    with a new SGD over the parameters that require a gradient, at the protocol's learning rate; the
-    plateau schedule runs first; there is no evaluator unless one is given, as Avalanche's copies
-    its state at every hook of every step.
+    Unlike `SupervisedTemplate`, it slices batches from tensors, starts each task with a new SGD over
+    the parameters that require a gradient, runs the plateau schedule first, and has no evaluator
+    unless one is given: Avalanche's copies its state at every hook of every step.
     """
 
     def __init__(
@@ -74,8 +73,7 @@ class Strategy(SupervisedTemplate):
         if evaluator is None:
             self.plugins.remove(self.evaluator)
         self.spent: defaultdict[str, float] = defaultdict(float)
-        """Seconds of training by part: data, forward, backward, optimizer, each plugin,
-        validation."""
+        """Seconds of training by part: data, forward, backward, optimizer, validation, plugins."""
         self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the current evaluation
         self._valid: tuple[Any, Any] = (None, None)  # validation data and their loader
 
@@ -172,10 +170,8 @@ class Strategy(SupervisedTemplate):
             return super().forward().float()
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """Avalanche's loop, which looks up the plugins' handlers once per epoch, not in every step.
-
-        `spent` sums up the time of each part of a step; the clock itself takes about 1 µs per step.
-        """
+        """Avalanche's loop, but handlers are looked up once per epoch, and `spent` sums up the times
+        of each part of a step (the clock takes 1 µs per step)."""
         hooks = {event: self._hooks(event) for event in STEP}
         spent, clock = self.spent, time.perf_counter
         last = clock()
@@ -229,8 +225,7 @@ class Strategy(SupervisedTemplate):
     _after_training_exp = partialmethod(_call, "after_training_exp")
 
     def _hooks(self, event: str) -> list[tuple[str, Callable[..., None]]]:
-        """The plugins' handlers for an event, each with the name of its part in `spent`; inherited
-        handlers do nothing and are left out."""
+        """The plugins' own handlers for an event, each with the name of its part in `spent`."""
         empty = getattr(SupervisedPlugin, event, None)
         return [
             (f"plugin {type(plugin).__name__}", getattr(plugin, event))
@@ -264,8 +259,7 @@ class Strategy(SupervisedTemplate):
         return 100.0 * correct / seen, loss / seen
 
     def _sgd(self, model: nn.Module) -> torch.optim.SGD:
-        """SGD by the protocol; by `parameter_groups(model)` a plugin can give some parameters their
-        own options."""
+        """SGD by the protocol; a plugin's `parameter_groups(model)` have options of their own."""
         p = self.stream.protocol
         plugins = [plugin for plugin in self._given if hasattr(plugin, "parameter_groups")]
         own = [group for plugin in plugins for group in plugin.parameter_groups(model)]
