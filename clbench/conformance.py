@@ -36,7 +36,6 @@ class Trial:
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.cls = import_class(declaration)
-        self.params = declaration.defaults
         self.images = small_stream()
         self.strategy = self.build()
         self.states: list[bytes] = []
@@ -48,7 +47,7 @@ class Trial:
         """A fresh strategy on a fresh, equal stream."""
         stream = small_stream()
         seed_everything(stream.seed, "init")
-        strategy: Strategy = self.cls(**self.params).build(stream)
+        strategy: Strategy = self.cls(**self.declaration.defaults).build(stream)
         return strategy
 
     def learn(self, strategy: Strategy, start: int, keep: bool = False) -> list[list[float]]:
@@ -68,13 +67,11 @@ class Trial:
         torch.save(strategy.state_dict(), file)
         self.states.append(file.getvalue())
         model = strategy.model.eval()
-        self.frozen.append(
-            {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
-        )
+        frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
+        self.frozen.append({n: p.detach().clone() for n, p in frozen.items()})
+        tests = [task.test for task in strategy.stream.tasks[: k + 1]]
         with torch.no_grad():
-            tests = [strategy.stream.tasks[i].test for i in range(k + 1)]
-            outputs = [model(t.inputs(), torch.full((len(t),), t.task)) for t in tests]
-        self.outputs.append(outputs)
+            self.outputs.append([model(t.inputs(), torch.full((len(t),), t.task)) for t in tests])
 
 
 def small_stream(epochs: int = 4) -> Stream:
@@ -233,9 +230,7 @@ def _equal_weights(a: Strategy, b: Strategy) -> bool:
 def _tensors(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
-    elif isinstance(tree, dict):
-        for value in tree.values():
-            yield from _tensors(value)
-    elif isinstance(tree, list | tuple):
-        for value in tree:
-            yield from _tensors(value)
+    parts = tree.values() if isinstance(tree, dict) else tree
+    if isinstance(tree, dict | list | tuple):
+        for part in parts:
+            yield from _tensors(part)

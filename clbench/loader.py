@@ -1,8 +1,8 @@
 """Batches straight from tensors.
 
-Avalanche fetches items one by one and collates them. For a small network that takes longer than the
-training step itself. A data set made by clbench carries its tensors, and its batches are slices of
-them. Avalanche's own loader reads all other data sets.
+Avalanche fetches items one by one and collates them, which for a small network takes longer than
+the training step itself. A data set made by clbench carries its tensors, and its batches are slices
+of them. Avalanche's own loader reads all other data sets.
 """
 
 from collections.abc import Iterator

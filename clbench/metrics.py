@@ -1,9 +1,8 @@
 """Metrics of an accuracy matrix: pure functions of R, in the units of R (percent).
 
 R[k, i] is the test accuracy on task i after learning task k. Tasks count from 1 in the formulas
-and from 0 in the arrays. `None` and NaN both mean "not evaluated". No function changes its
-arguments. If an input is missing, the metric is NaN and not a mean over the rest. Metrics that
-compare tasks are NaN when T = 1, because there is nothing to compare.
+and from 0 in the arrays. `None` and NaN both mean "not evaluated". If an input is missing, or a
+metric that compares tasks has only one, the result is NaN.
 """
 
 from collections.abc import Sequence

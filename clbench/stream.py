@@ -191,8 +191,7 @@ class Stream:
 
     @cached_property
     def avalanche(self) -> Any:
-        """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`; data sets
-        carry their `split`."""
+        """The same tasks as an Avalanche benchmark, whose data sets carry their `split`."""
         streams = {
             part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
             for part in ("train", "valid", "test")

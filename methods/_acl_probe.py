@@ -15,7 +15,7 @@ from ._acl_net import ACLNet
 def probe(
     strategy: Any, discriminator: nn.Module | None, k: int, latents: FrozenLatents
 ) -> dict[str, Any]:
-    """What z_S and D do on the test data of task k, and test accuracies without one of the branches on
+    """What z_S and D do on the test data of task k, and test accuracies without one branch on
     task k and, after the last task, on all tasks."""
     model: ACLNet = strategy.model
     model.eval()

@@ -3,10 +3,9 @@
     <cache>/<name>-<first 16 of sha256>/   {train,test}-{images,labels}.npy and manifest.json
     <cache>/sources/<hash>.json            paths, sizes and times of files -> their content's hash
 
-An entry is written to a folder of its own and renamed when it is whole, so that other processes
-see all of it or nothing. If two processes write the same entry, one wins and both go on. The files
-are written front to back and not through a memory map, so that a full disk raises an error instead
-of killing the process by a signal.
+An entry is written to a folder of its own and renamed when it is whole; if two processes write it,
+one wins and both go on. Files are written front to back and not through a memory map, so that a
+full disk raises an error instead of killing the process by a signal.
 """
 
 import errno

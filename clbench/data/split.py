@@ -1,7 +1,6 @@
 """A fixed division into train and test for data sets that have no official one.
 
-Images are ordered by the SHA-256 of their name. This order looks random, but it is the same on
-every machine and in every version of every library, and missing images do not change it.
+Images are ordered by the SHA-256 of their name: the same on every machine, and for a subset.
 """
 
 import hashlib

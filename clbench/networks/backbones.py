@@ -14,6 +14,11 @@ class Backbone(nn.Module):
 
     features: int
     """Width of the output."""
+    layers: nn.Sequential
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
 
 
 class MLP(Backbone):
@@ -29,10 +34,6 @@ class MLP(Backbone):
             nn.Linear(width, width),
             nn.ReLU(),
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out
 
 
 class AlexNet(Backbone):
@@ -58,10 +59,6 @@ class AlexNet(Backbone):
             layers += [nn.Linear(inputs, self.features), nn.ReLU(), Dropout(0.5)]
             inputs = self.features
         self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out
 
 
 class _Block(nn.Module):
@@ -108,7 +105,3 @@ class ResNet18(Backbone):
             ]
             inputs = outputs
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out

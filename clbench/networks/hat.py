@@ -28,7 +28,6 @@ class HATNet(TaskNet):
         self,
         trunk: Backbone,
         classes: Sequence[int],
-        *,
         smax: float = 400.0,
         input_dropout: float = 0.0,
         dropout: float = 0.0,
@@ -39,14 +38,12 @@ class HATNet(TaskNet):
         extra = [Dropout(dropout)] if dropout else []
         self.start = Dropout(input_dropout)
         self.layers = nn.ModuleList(block.layer for block in chain)
-        self.ends = nn.ModuleList(
-            nn.Sequential(*block.end, *copy.deepcopy(extra)) for block in chain
-        )
+        ends = (nn.Sequential(*block.end, *copy.deepcopy(extra)) for block in chain)
+        self.ends = nn.ModuleList(ends)
         self.units = [block.units for block in chain]
         """Gated units of each layer."""
-        self.repeats = [1] + [
-            after.inputs // before.units for before, after in itertools.pairwise(chain)
-        ]
+        pairs = itertools.pairwise(chain)
+        self.repeats = [1, *(after.inputs // before.units for before, after in pairs)]
         """Inputs of each layer per unit below: the positions of a flattened channel, else 1."""
         # one parameter per layer and task, so other tasks get no gradient at all
         self.embeddings = nn.ModuleList(

@@ -39,7 +39,7 @@ def _mixed(tasks: Tensor) -> bool:
 
 
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
-    """Tasks, small ones first; their groups of equal size; the order that sorts rows in this way."""
+    """Tasks, small ones first; their groups of equal size; the order that sorts rows like that."""
     tasks = tasks.long()  # smaller integer types cannot index
     counts = tasks.bincount()
     order = (counts[tasks] * len(counts) + tasks).argsort(stable=True)
@@ -160,7 +160,7 @@ class MultiHead(TaskNet):
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
-        """Outputs of several heads that are `alike`, (B, C, tasks), for one softmax over classes."""
+        """Outputs of several heads that are `alike`, (B, C, tasks), for one softmax over C."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
         out = nn.functional.linear(z, weight, bias)
         return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()

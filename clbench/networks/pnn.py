@@ -62,7 +62,7 @@ class Column(nn.Module):
             self.laterals.append(Lateral(earlier, units[-1], False, out))
 
     def forward(self, x: Tensor, before: list[list[Tensor]], fixed: bool) -> list[Tensor]:
-        """Outputs of all layers and the head, from those of columns `before`; no dropout if `fixed`."""
+        """Outputs of all layers and the head, given those `before`; no dropout if `fixed`."""
         outputs: list[Tensor] = []
         for i, layer in enumerate([*self.layers, self.head]):
             z = enter(layer, outputs[-1] if i else x)

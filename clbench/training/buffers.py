@@ -1,7 +1,6 @@
-"""Memories of past samples: a reservoir, and a fixed number per class.
+"""Memories of past samples, in tensors: a reservoir, and a fixed number per class.
 
-Both keep network inputs with labels and tasks in tensors, draw from the global generator (which the
-runner seeds), and save their state in checkpoints.
+Both draw from the global generator, which the runner seeds, and save their state in checkpoints.
 """
 
 from typing import Any
@@ -75,7 +74,7 @@ class Reservoir(Buffer):
         """Number of samples offered so far, over all epochs and tasks."""
 
     def offer(self, *new: Tensor) -> None:
-        """Offer samples, column by column; the n-th one ever offered is kept with chance size / n."""
+        """Offer samples, column by column; the n-th one ever is kept with chance size / n."""
         offered = len(new[0])
         free = min(self.size - len(self), offered)
         if free > 0:

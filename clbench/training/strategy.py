@@ -41,7 +41,7 @@ def _silent_evaluator() -> Any:
 class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
-    Unlike `SupervisedTemplate`, it slices batches from tensors, starts each task with a new SGD over
+    Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new SGD over
     the parameters that require a gradient, runs the plateau schedule first, and has no evaluator
     unless one is given: Avalanche's copies its state at every hook of every step.
     """
@@ -170,8 +170,7 @@ class Strategy(SupervisedTemplate):
             return super().forward().float()
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """Avalanche's loop, but handlers are looked up once per epoch, and `spent` sums up the times
-        of each part of a step (the clock takes 1 µs per step)."""
+        """Avalanche's loop, with handlers looked up once per epoch, and its parts timed."""
         hooks = {event: self._hooks(event) for event in STEP}
         spent, clock = self.spent, time.perf_counter
         last = clock()
