@@ -4,7 +4,8 @@ As in the paper, every number counts 4 bytes (a uint8 pixel too) and MB = 10^6 b
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from operator import add
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,11 +26,7 @@ class Memory:
     """State that only training needs: importances, anchors, masks, a discriminator."""
 
     def __add__(self, other: "Memory") -> "Memory":
-        return Memory(
-            self.architecture + other.architecture,
-            self.replay + other.replay,
-            self.auxiliary + other.auxiliary,
-        )
+        return Memory(*map(add, astuple(self), astuple(other)))
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)

@@ -177,17 +177,12 @@ class Stream:
         def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
             inside = torch.full((max(int(labels.max()), *source.classes) + 1,), -1)
             inside[list(source.classes)] = torch.arange(len(source.classes))
-            return Split(
-                images, rows, inside[labels[rows]], k, source.mean, source.std, source.view
-            )
+            scaling = source.mean, source.std, source.view
+            return Split(images, rows, inside[labels[rows]], k, *scaling)
 
-        return Task(
-            split(images, labels, train),
-            split(images, labels, valid),
-            split(test_images, test_labels, test),
-            source.classes,
-            source.title,
-        )
+        learned, held_out = split(images, labels, train), split(images, labels, valid)
+        tested = split(test_images, test_labels, test)
+        return Task(learned, held_out, tested, source.classes, source.title)
 
     @cached_property
     def avalanche(self) -> Any:

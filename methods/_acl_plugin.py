@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from avalanche.training.plugins import SupervisedPlugin
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from clbench.loader import samples
@@ -74,8 +74,6 @@ class ACLPlugin(SupervisedPlugin):
         if self.adversarial:
             self._make_discriminator(tasks + 1)
 
-    # ---- before a task ----
-
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.k = int(strategy.experience.task_labels[0])
         if self.adversarial:
@@ -98,8 +96,6 @@ class ACLPlugin(SupervisedPlugin):
             lr=self.method.d_lr,
             weight_decay=self.method.d_weight_decay,
         )
-
-    # ---- a step ----
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         self.buffer.join(strategy, self.method.replay_batch)
@@ -137,17 +133,14 @@ class ACLPlugin(SupervisedPlugin):
         return total
 
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
-        self._scale_shared(strategy)
-
-    def _scale_shared(self, strategy: Any) -> None:
         """After the first task S learns `shared_rate` times as fast as the rest; 0 freezes it."""
         rate = self.method.shared_rate
         shared = strategy.model.shared
         if not self.done or rate in (0, 1) or shared is None:
             return
+        mine = {id(p) for p in shared.parameters()}
         for group in strategy.optimizer.param_groups:
             decay = group.get("weight_decay", 0.0)
-            mine = {id(p) for p in shared.parameters()}
             for p in group["params"]:
                 if id(p) in mine and p.grad is not None:
                     # the optimizer adds decay * p afterwards, so this scales that term too
@@ -156,11 +149,10 @@ class ACLPlugin(SupervisedPlugin):
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         for _ in range(self.method.shared_steps - 1):  # more steps on the same batch
             strategy.optimizer.zero_grad()
-            loss = strategy._criterion(
-                strategy.model(strategy.mb_x, strategy.mb_task_id), strategy.mb_y
-            )
+            out = strategy.model(strategy.mb_x, strategy.mb_task_id)
+            loss = strategy._criterion(out, strategy.mb_y)
             self._total(strategy, loss).backward()
-            self._scale_shared(strategy)
+            self.before_update(strategy)
             strategy.optimizer.step()
         if self.adversarial:
             self._step_discriminator(strategy.model.last[0].detach(), strategy.mb_task_id)
@@ -182,8 +174,6 @@ class ACLPlugin(SupervisedPlugin):
             strategy.loss = self._total(strategy, strategy.loss)
         strategy.model.known = None
 
-    # ---- after a task ----
-
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.done.append(self.k)
         self._freeze(strategy.model)
@@ -194,11 +184,9 @@ class ACLPlugin(SupervisedPlugin):
             self.buffer.keep(x, y, t)
 
     def _freeze(self, model: ACLNet) -> None:
-        parts: list[nn.ModuleList] = [model.private, model.heads]
-        for part in parts:
-            for k in self.done:
-                if k < len(part):
-                    part[k].requires_grad_(False)
+        for part in (model.private, model.heads):
+            for k in self.done[: len(part)]:
+                part[k].requires_grad_(False)
         if self.done and self.method.shared_rate == 0 and model.shared is not None:
             model.shared.requires_grad_(False).eval()
 
@@ -222,8 +210,7 @@ class ACLPlugin(SupervisedPlugin):
         self.done, self.k = state["done"], state["k"]
         self.buffer.load_state_dict(state["buffer"])
         if self.adversarial:
-            labels = len(state["discriminator"]["3.bias"])
-            self._make_discriminator(labels)
+            self._make_discriminator(labels=len(state["discriminator"]["3.bias"]))
             self.discriminator.load_state_dict(state["discriminator"])
             self.d_optimizer.load_state_dict(state["d_optimizer"])
 

@@ -74,8 +74,7 @@ def _without(model: ACLNet, z_s: Tensor, z_p: Tensor, y: Tensor, i: int) -> dict
 
 def _shared_cost(rows: list[dict[str, float]]) -> float:
     """Mean points of accuracy lost without z_S, zeroed or shuffled, whichever costs more."""
-
-    def cost(variant: str) -> float:
-        return sum(row["nothing"] - row[variant] for row in rows) / len(rows)
-
-    return max(cost("shared_zeroed"), cost("shared_shuffled"))
+    return max(
+        sum(row["nothing"] - row[variant] for row in rows) / len(rows)
+        for variant in ("shared_zeroed", "shared_shuffled")
+    )

@@ -70,8 +70,8 @@ class HATPlugin(SupervisedPlugin):
         self._free: list[tuple[Tensor, Tensor]] = []  # per layer, factors of weight and bias
 
     def _claim(self, gates: list[Tensor]) -> None:
+        """Keep c: per layer, the elementwise maximum of the gates of past tasks."""
         self.claimed, unclaimed = gates, [1 - c for c in gates]
-        """c: per layer, the elementwise maximum of the gates of past tasks."""
         self._unclaimed = (unclaimed, sum(float(u.sum()) for u in unclaimed))
 
     def parameter_groups(self, model: HATNet) -> list[dict[str, Any]]:

@@ -65,9 +65,7 @@ class VCLCPlugin(VCLPlugin):
         self.learning = True
         dataset = strategy.experience.dataset
         if len(dataset) <= self.coreset:
-            raise ValueError(
-                f"a coreset of {self.coreset} leaves nothing of {len(dataset)} samples to learn"
-            )
+            raise ValueError(f"a coreset of {self.coreset} leaves no samples of {len(dataset)}")
         x, y, t = samples(dataset)
         chosen = k_center(x, self.coreset)
         self.kept.append(x[chosen], y[chosen], t[chosen])

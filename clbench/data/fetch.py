@@ -1,6 +1,5 @@
 """Download one file: show progress, resume after a cut, verify the checksum."""
 
-import errno
 import hashlib
 import os
 import sys
@@ -36,9 +35,7 @@ def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None
                 return
             failures.append(f"{url} ({failure})")
     except OSError as error:  # an error of the disk: those of the network are failures
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "The disk is full" if full else f"Writing failed ({error.strerror})"
-        raise UserError(f"{what} while {part} was written.") from None
+        raise UserError(f"{part} cannot be written ({error.strerror}).") from None
     raise UserError(f"Could not download {target.name} from {' or '.join(failures)}. {advice}")
 
 

@@ -1,13 +1,12 @@
 """MNIST and Fashion-MNIST: four idx files, each with or without `.gz`."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape, compare_md5, read_gzip
+from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape, compare_md5, read
 from clbench.errors import UserError
 
 STEMS = {"train": "train", "test": "t10k"}
@@ -23,10 +22,6 @@ class Idx(OfficialFiles):
         dotted = name.replace("-idx", ".idx")
         names = (f"{name}.gz", name, f"{dotted}.gz", dotted)
         return next((folder / n for n in names if (folder / n).is_file()), folder / name)
-
-    def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
-        for name, path in source.files.items():
-            yield name, _content(path)
 
     def compare(self, source: Files, name: str, content: bytes) -> str:
         """The md5s are those of the official `.gz` and of its content."""
@@ -57,13 +52,9 @@ class Idx(OfficialFiles):
         return Decoded.of(arrays, self.classes)
 
 
-def _content(path: Path) -> bytes:
-    return read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
-
-
 def _read(path: Path, dimensions: int) -> np.ndarray:
     """The unsigned bytes of an idx file, in the shape that its head declares."""
-    content, start = _content(path), 4 + 4 * dimensions
+    content, start = read(path), 4 + 4 * dimensions
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < start:
         raise UserError(f"{path} is not an idx file of {dimensions} dimension(s) of bytes.")
     shape = [int(n) for n in np.frombuffer(content, ">u4", count=dimensions, offset=4)]

@@ -1,7 +1,7 @@
 """From a data set's name to its arrays: find, identify, accept or refuse, decode once, open."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,14 +40,18 @@ class DataSet:
 
 def data_root(flag: str | None = None) -> Path:
     """The folder of the data: the flag, else CLBENCH_DATA, else the platform's cache folder."""
-    given = flag or os.environ.get("CLBENCH_DATA")
-    return Path(given).expanduser() if given else _platform_folder() / "data"
+    return _folder(flag or os.environ.get("CLBENCH_DATA"), "data")
 
 
 def cache_root() -> Path:
     """The folder of decoded images: CLBENCH_CACHE, else the platform's cache folder."""
-    given = os.environ.get("CLBENCH_CACHE")
-    return Path(given).expanduser() if given else _platform_folder() / "decoded"
+    return _folder(os.environ.get("CLBENCH_CACHE"), "decoded")
+
+
+def _folder(given: str | None, usual: str) -> Path:
+    import platformdirs
+
+    return Path(given).expanduser() if given else platformdirs.user_cache_path("clbench") / usual
 
 
 def load(
@@ -139,27 +143,16 @@ def _unchanged(source: Files, before: object, blocks: Iterator[Block]) -> Iterat
 
 
 def note(
-    reader: Reader,
-    problem: str,
-    sizes: dict[str, int],
-    classes: int | None = None,
-    remarks: tuple[str, ...] = (),
+    reader: Reader, problem: str, sizes: dict[str, int], classes: int = 0, more: Sequence[str] = ()
 ) -> str:
     """How the data differ from the official ones, as printed with results; empty if they do not."""
-    words = list(remarks)
+    words = []
     found, official = sum(sizes.values()), sum(reader.sizes.values())
     if problem and found < official:
-        words.insert(0, f"subset: {found:,} of {official:,} images")
-        if classes is not None and classes != reader.classes:
-            words.insert(1, f"{classes} of {reader.classes} classes")
-    elif problem and found > official:
-        words.insert(0, f"{found:,} images instead of {official:,}")
+        words.append(f"subset: {found:,} of {official:,} images")
+        if classes not in (0, reader.classes):
+            words.append(f"{classes} of {reader.classes} classes")
     elif problem:
-        words.insert(0, "unofficial encoding")
-    return ", ".join(words)
-
-
-def _platform_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("clbench"))
+        larger = f"{found:,} images instead of {official:,}"
+        words.append(larger if found > official else "unofficial encoding")
+    return ", ".join([*words, *more])

@@ -125,12 +125,9 @@ class MiniImageNet(Reader):
 def _class_folders(folder: Path) -> dict[str, Path]:
     """`class` or `train/class` -> folder, for each folder named like a WordNet id."""
     tops = [folder / file for file in FILES if (folder / file).is_dir()] or [folder]
-    found = {}
-    for top in tops:
-        for path in sorted(top.iterdir()):
-            if path.is_dir() and path.name[0] == "n" and path.name[1:].isdigit():
-                found[str(path.relative_to(folder))] = path
-    return found
+    paths = [path for top in tops for path in sorted(top.iterdir()) if path.is_dir()]
+    found = [path for path in paths if path.name[0] == "n" and path.name[1:].isdigit()]
+    return {str(path.relative_to(folder)): path for path in found}
 
 
 def _index(source: Files) -> dict[str, dict[str, Path]]:

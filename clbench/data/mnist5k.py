@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import Decoded, Files, Inspection, Reader, check_shape, read_gzip
+from clbench.data.reader import Decoded, Files, Inspection, Reader, check_shape, read
 from clbench.errors import UserError
 
 SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
@@ -33,12 +33,12 @@ class Mnist5k(Reader):
         return Files(path, {path.name: path}) if path.is_file() else None
 
     def inspect(self, source: Files) -> Inspection:
-        found = hashlib.sha256(read_gzip(source.where)).hexdigest()
+        found = hashlib.sha256(read(source.where)).hexdigest()
         return Inspection(found, "" if found == SHA256 else f"its content has sha256 {found}")
 
     def decode(self, source: Files, accept: bool) -> Decoded:
         try:
-            file = io.BytesIO(read_gzip(source.where))
+            file = io.BytesIO(read(source.where))
             table = np.loadtxt(file, np.uint8, delimiter=",", ndmin=2)
         except ValueError as error:
             raise UserError(f"{source.where} is damaged ({error}).") from None

@@ -1,6 +1,5 @@
 """Put a data set into the data root: from the network, or from the user's own files."""
 
-import errno
 import filecmp
 import os
 import shutil
@@ -19,22 +18,13 @@ from clbench.data.reader import Files, Reader
 from clbench.errors import UserError
 
 BY_HAND = {
-    "notmnist": (
-        "clbench does not download notMNIST, because no source has a published checksum. Get "
-        "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
-        "http://yaroslavvb.com/upload/notMNIST/, and put it into {root}; or unpack it there, so "
-        "that {root}/notMNIST_small holds the folders A to J. "
-        "'clbench data prepare notmnist --from FILE_OR_FOLDER' does this for you."
-    ),
-    "miniimagenet": (
-        "clbench does not download miniImageNet, because no source has a published checksum. Get "
-        "the three files mini-imagenet-cache-{{train,val,test}}.pkl (Zenodo record 7978538), or "
-        "the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
-        "https://github.com/yaoyao-liu/mini-imagenet-tools). Put the three files, or the folder "
-        "images and the three CSV files, into {root}/miniImageNet. "
-        "'clbench data prepare miniimagenet --from FOLDER' does this for you."
-    ),
+    "notmnist": "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
+    "http://yaroslavvb.com/upload/notMNIST/",
+    "miniimagenet": "the three files mini-imagenet-cache-{train,val,test}.pkl (Zenodo record "
+    "7978538), or the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
+    "https://github.com/yaoyao-liu/mini-imagenet-tools)",
 }
+"""Data sets that no source offers with a checksum, and what a user can get instead."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +80,11 @@ def downloads(name: str) -> list[Download]:
 
 def _download(reader: Reader, root: Path) -> None:
     if reader.name in BY_HAND:
-        raise UserError(BY_HAND[reader.name].format(root=root))
+        raise UserError(
+            f"clbench does not download {reader.title}, because no source has a published "
+            f"checksum. Get {BY_HAND[reader.name]}. Then put {reader.expects} into "
+            f"{root / reader.places[0]}, or type 'clbench data prepare {reader.name} --from FILE_OR_FOLDER'."
+        )
     for file in downloads(reader.name):
         target = root / file.path
         if not target.exists():
@@ -135,7 +129,7 @@ def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
     """The data set in `given`: an archive, a folder up to three levels above, or one file of it."""
     if given.is_file() and archives.is_archive(given):
         if _archive_name(reader, given):
-            return reader.archived(given)
+            return Files(given, {given.name: given}, layout="archive")
         archives.unpack(given, unpacked)
         folder = unpacked
     else:
@@ -210,6 +204,4 @@ def _disk(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "the disk is full" if full else error.strerror
-        raise UserError(f"The data root {root} cannot be written: {what}.") from None
+        raise UserError(f"The data root {root} cannot be written: {error.strerror}.") from None

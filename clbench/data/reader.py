@@ -115,12 +115,8 @@ class Reader(ABC):
                 return source
         for archive in self.archives:
             if (root / archive).is_file():
-                return self.archived(root / archive)
+                return Files(root / archive, {archive: root / archive}, layout="archive")
         return None
-
-    def archived(self, path: Path) -> Files:
-        """The data set in the archive `path`."""
-        return Files(path, {path.name: path}, layout="archive")
 
     @abstractmethod
     def look(self, folder: Path) -> Files | None:
@@ -167,7 +163,7 @@ class OfficialFiles(Reader):
     def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         """Name and content of each official file, each exactly once."""
         for name, path in source.files.items():
-            yield name, path.read_bytes()
+            yield name, read(path)
 
     def compare(self, source: Files, name: str, content: bytes) -> str:
         """Empty if `content` is that of the official file, else how it differs."""
@@ -193,8 +189,10 @@ def compare_md5(name: str, data: bytes, official: str) -> str:
     return "" if found == official else f"{name} has md5 {found}, the official file has {official}"
 
 
-def read_gzip(path: Path) -> bytes:
-    """The whole content of a `.gz` file; a truncated or damaged file is a UserError."""
+def read(path: Path) -> bytes:
+    """The whole content of a file, unpacked if it is a `.gz`; a damaged one is a UserError."""
+    if path.suffix != ".gz":
+        return path.read_bytes()
     try:
         with gzip.open(path) as file:
             return file.read()

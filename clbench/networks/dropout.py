@@ -24,9 +24,6 @@ class Dropout(nn.Module):
         self.fast = True
         """Whether masks are drawn here instead of by torch."""
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x

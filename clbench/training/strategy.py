@@ -29,6 +29,8 @@ STEP = (
     "after_training_iteration",
 )
 """Avalanche's hooks in a training step, in their order."""
+CLOCK = ("train_exp_counter", "train_iterations", "total_iterations")
+"""The counters of Avalanche's clock that go on from task to task."""
 
 
 def _silent_evaluator() -> Any:
@@ -121,11 +123,7 @@ class Strategy(SupervisedTemplate):
         return {
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
-            "clock": {
-                "train_exp_counter": self.clock.train_exp_counter,
-                "train_iterations": self.clock.train_iterations,
-                "total_iterations": self.clock.total_iterations,
-            },
+            "clock": {name: getattr(self.clock, name) for name in CLOCK},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -136,8 +134,6 @@ class Strategy(SupervisedTemplate):
                 plugin.load_state_dict(plugin_state)
         for name, value in state["clock"].items():
             setattr(self.clock, name, value)
-
-    # ---- what Avalanche's template calls ----
 
     def make_optimizer(self, **kwargs: Any) -> None:
         self.optimized_param_id: dict[str, Any] = {}  # not None: it is set up

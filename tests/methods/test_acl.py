@@ -179,7 +179,7 @@ def test_shared_rate_scales_the_whole_step_of_s(weight_decay):
     old = p.detach().clone()
     p.grad = gradient = torch.randn_like(p)
     expected = old - 0.25 * (gradient + weight_decay * old)
-    plugin._scale_shared(SimpleNamespace(model=net, optimizer=optimizer))
+    plugin.before_update(SimpleNamespace(model=net, optimizer=optimizer))
     optimizer.step()
     torch.testing.assert_close(p.detach(), expected)
 
