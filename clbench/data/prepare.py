@@ -83,7 +83,8 @@ def _download(reader: Reader, root: Path) -> None:
         raise UserError(
             f"clbench does not download {reader.title}, because no source has a published "
             f"checksum. Get {BY_HAND[reader.name]}. Then put {reader.expects} into "
-            f"{root / reader.places[0]}, or type 'clbench data prepare {reader.name} --from FILE_OR_FOLDER'."
+            f"{root / reader.places[0]}, or type 'clbench data prepare {reader.name} --from "
+            "FILE_OR_FOLDER'."
         )
     for file in downloads(reader.name):
         target = root / file.path
