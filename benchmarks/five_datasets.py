@@ -42,7 +42,6 @@ class FiveDatasets(Benchmark):
 
     title = "5-Datasets"
     datasets = ("cifar10", "notmnist", "mnist", "svhn", "fashion-mnist")
-    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
 
     order: str = "seed"
     """order of the tasks, like mnist/svhn/cifar10/notmnist/fashion-mnist; `seed`: a random one"""

@@ -16,17 +16,15 @@ class SplitCIFAR100(Benchmark):
 
     title = "20-Split CIFAR100"
     datasets = ("cifar100",)
-    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
+    mean = (125.3 / 255, 123.0 / 255, 113.9 / 255)
+    std = (63.0 / 255, 62.1 / 255, 66.7 / 255)
 
     tasks: PositiveInt = 20
-    """number of tasks; must divide 100"""
+    """number of tasks; must divide the number of classes, 100 in the full set"""
     backbone: Literal["alexnet", "resnet18"] = "alexnet"
     """network of ordinary methods"""
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
-        order = np.random.RandomState(seed).permutation(
-            data["cifar100"].classes
-        )  # as in public code
-        mean = (125.3 / 255, 123.0 / 255, 113.9 / 255)
-        std = (63.0 / 255, 62.1 / 255, 66.7 / 255)
-        return class_tasks(data["cifar100"], self.tasks, mean, std, order.tolist())
+        images = data[self.datasets[0]]
+        order = np.random.RandomState(seed).permutation(images.classes)  # as in the public code
+        return class_tasks(images, self.tasks, self.mean, self.std, order.tolist())

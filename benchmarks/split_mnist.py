@@ -13,7 +13,6 @@ class SplitMNIST(Benchmark):
 
     title = "5-Split MNIST"
     datasets = ("mnist",)
-    protocol = {"lr": 0.05, "batch_size": 64, "epochs": 200, "lr_min": 1e-4}
 
     tasks: PositiveInt = 5
     """number of tasks; must divide 10"""

@@ -12,7 +12,7 @@ class SplitMNIST5k(Benchmark):
 
     title = "5-Split MNIST (5,000 images)"
     datasets = ("mnist-5k",)
-    protocol = {"lr": 0.03, "momentum": 0.9, "batch_size": 64, "epochs": 50, "lr_min": 1e-3}
+    protocol = {"lr": 0.03, "momentum": 0.9, "epochs": 50, "lr_min": 1e-3}
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
         return class_tasks(data["mnist-5k"], 5, mean=(0.1307,), std=(0.3081,))

@@ -1,8 +1,8 @@
 """Batches straight from tensors.
 
-Avalanche fetches items one by one and collates them. For a small network that takes longer than the
-training step itself. A data set made by clbench carries its tensors, and its batches are slices of
-them. Avalanche's own loader reads all other data sets.
+Avalanche fetches items one by one and collates them, which for a small network takes longer than
+the training step itself. A data set made by clbench carries its tensors, and its batches are slices
+of them. Avalanche's own loader reads all other data sets.
 """
 
 from collections.abc import Iterator
@@ -32,8 +32,7 @@ converted batch by batch."""
 class TensorLoader:
     """Iterates over in-memory splits in batches; with `shuffle`, each pass has a new order.
 
-    Inputs that are converted once are also moved to `device` once. Inputs that are converted batch
-    by batch are pinned if `device` is a GPU.
+    Inputs that are converted once move to `device` once; others are pinned if it is a GPU.
     """
 
     def __init__(
@@ -87,6 +86,12 @@ class TensorLoader:
         ]
         made = torch.cat(parts)[torch.cat(places).argsort()]
         return made.pin_memory() if self.pinned else made
+
+
+def samples(dataset: Any) -> tuple[Tensor, ...]:
+    """All x, y and task labels of an Avalanche data set."""
+    parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
+    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
 
 
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:

@@ -1,9 +1,8 @@
 """Metrics of an accuracy matrix: pure functions of R, in the units of R (percent).
 
 R[k, i] is the test accuracy on task i after learning task k. Tasks count from 1 in the formulas
-and from 0 in the arrays. `None` and NaN both mean "not evaluated". No function changes its
-arguments. If an input is missing, the metric is NaN and not a mean over the rest. Metrics that
-compare tasks are NaN when T = 1, because there is nothing to compare.
+and from 0 in the arrays. `None` and NaN both mean "not evaluated". If an input is missing, or a
+metric that compares tasks has only one, the result is NaN.
 """
 
 from collections.abc import Sequence
@@ -25,19 +24,14 @@ def accuracy_matrix(R: Matrix) -> NDArray[np.float64]:
 
 
 def acc(R: Matrix) -> float:
-    """Average accuracy at the end of the stream.
-
-    ACC = 1/T * sum_{i=1..T} R[T, i]
-    """
+    """Average accuracy at the end of the stream: ACC = 1/T * sum_{i=1..T} R[T, i]."""
     return float(accuracy_matrix(R)[-1].mean())
 
 
 def bwt(R: Matrix) -> float:
     """Backward transfer (Lopez-Paz and Ranzato, 2017): negative when the method forgets.
 
-    BWT = 1/(T-1) * sum_{i=1..T-1} (R[T, i] - R[i, i])
-
-    Some papers divide by T instead, which makes the number smaller by (T-1)/T. NaN when T = 1.
+    BWT = 1/(T-1) * sum_{i=1..T-1} (R[T, i] - R[i, i]). Some papers divide by T instead.
     """
     matrix = accuracy_matrix(R)
     if len(matrix) == 1:
@@ -48,10 +42,8 @@ def bwt(R: Matrix) -> float:
 def forgetting(R: Matrix) -> float:
     """Forgetting (Chaudhry et al., 2018): how far each task fell from its best; lower is better.
 
-    F = 1/(T-1) * sum_{i=1..T-1} (max_{i<=k<T} R[k, i] - R[T, i])
-
-    The maximum runs over the rows from the one that learned task i, so that a lucky guess before
-    task i was seen does not count as something to forget. NaN when T = 1.
+    F = 1/(T-1) * sum_{i=1..T-1} (max_{i<=k<T} R[k, i] - R[T, i]). A lucky guess before task i was
+    learned does not count as something to forget.
     """
     matrix = accuracy_matrix(R)
     last = len(matrix) - 1
@@ -64,9 +56,7 @@ def forgetting(R: Matrix) -> float:
 def fwt(R: Matrix, R0: Vector) -> float:
     """Forward transfer (Lopez-Paz and Ranzato, 2017): how much earlier tasks help an unseen one.
 
-    FWT = 1/(T-1) * sum_{i=2..T} (R[i-1, i] - R0[i])
-
-    R0[i] is the accuracy of the untrained network on task i. NaN when T = 1.
+    FWT = 1/(T-1) * sum_{i=2..T} (R[i-1, i] - R0[i]), with R0 of the untrained network.
     """
     matrix = accuracy_matrix(R)
     untrained = _vector(R0, len(matrix), "R0")
@@ -78,20 +68,15 @@ def fwt(R: Matrix, R0: Vector) -> float:
 def intransigence(R: Matrix, reference: Vector) -> NDArray[np.float64]:
     """Intransigence of every task (Chaudhry et al., 2018), in percentage points; lower is better.
 
-    I_k = a*_k - R[k, k]
-
-    a*_k, the reference, is the accuracy on task k of a model trained jointly on tasks 1..k.
-    Negative where learning the tasks one by one did better than learning them jointly.
+    I_k = a*_k - R[k, k], where the reference a*_k is the accuracy on task k of a model trained
+    jointly on tasks 1..k. Negative where learning the tasks one by one did better.
     """
     matrix = accuracy_matrix(R)
     return _vector(reference, len(matrix), "reference") - matrix.diagonal()
 
 
 def kept_everything(R: Matrix) -> bool:
-    """Whether no accuracy changed after its task was learned: R[T, i] = R[i, i] for all i < T.
-
-    This is stricter than BWT = 0, where gains and losses may cancel.
-    """
+    """Whether R[T, i] = R[i, i] for all i < T. In a BWT of 0, gains and losses may cancel."""
     matrix = accuracy_matrix(R)
     return bool((matrix[-1] == matrix.diagonal())[:-1].all())
 

@@ -114,8 +114,7 @@ class Task:
 class Stream:
     """The tasks of one benchmark for one seed, and the protocol of their training.
 
-    `given` names the protocol values that the caller chose; by default all. A method that is built
-    on the stream may change only the others.
+    A method may change only the protocol values that are not in `given`; by default none.
     """
 
     def __init__(
@@ -178,25 +177,16 @@ class Stream:
         def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
             inside = torch.full((max(int(labels.max()), *source.classes) + 1,), -1)
             inside[list(source.classes)] = torch.arange(len(source.classes))
-            return Split(
-                images, rows, inside[labels[rows]], k, source.mean, source.std, source.view
-            )
+            scaling = source.mean, source.std, source.view
+            return Split(images, rows, inside[labels[rows]], k, *scaling)
 
-        return Task(
-            split(images, labels, train),
-            split(images, labels, valid),
-            split(test_images, test_labels, test),
-            source.classes,
-            source.title,
-        )
+        learned, held_out = split(images, labels, train), split(images, labels, valid)
+        tested = split(test_images, test_labels, test)
+        return Task(learned, held_out, tested, source.classes, source.title)
 
     @cached_property
     def avalanche(self) -> Any:
-        """The same tasks as an Avalanche benchmark with streams `train`, `valid` and `test`.
-
-        Avalanche's own strategies and metrics run on it. Each dataset carries its `split`, from
-        which clbench's loader takes whole batches.
-        """
+        """The same tasks as an Avalanche benchmark, whose data sets carry their `split`."""
         streams = {
             part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
             for part in ("train", "valid", "test")

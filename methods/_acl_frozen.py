@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 
 from clbench.loader import TensorLoader
-from clbench.networks.acl import ACLNet
 from clbench.stream import Split
+
+from ._acl_net import ACLNet
 
 
 class FrozenLatents:
     """Gives the strategy's loader the z_S of its samples while S does not learn.
 
-    Training and validation data come back in every epoch, and test data after every task. All kept
-    z_S are dropped as soon as a weight of S changes, so that a test always measures the network as
-    it is.
+    All kept z_S are dropped when a weight of S changes, so a test measures the network as it is.
     """
 
     def __init__(self) -> None:

@@ -1,20 +1,22 @@
 """The training of ACL as an Avalanche plugin: adversary, difference loss, replay, freezing."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from avalanche.training.plugins import SupervisedPlugin
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from clbench.loader import batches
+from clbench.loader import samples
 from clbench.memory import Memory, of_model
-from clbench.networks.acl import ACLNet, Discriminator
 from clbench.training.buffers import ClassBuffer
 
 from ._acl_frozen import FrozenLatents
+from ._acl_net import ACLNet, Discriminator
 from ._acl_probe import probe
+
+if TYPE_CHECKING:
+    from .acl import ACL
 
 
 class ReverseGradient(torch.autograd.Function):
@@ -34,8 +36,7 @@ def correlation_loss(z_s: Tensor, z_p: Tensor, eps: float = 1e-5) -> Tensor:
 
         L = 1 / (d_S d_P) || C ||_F^2,   C = correlation matrix of the columns (d_S x d_P)
 
-    This is the squared Frobenius norm of eq. 3, with columns of mean 0 and variance 1, divided by
-    the number of entries. It lies in [0, 1] for every batch size and width.
+    This is eq. 3 with standardised columns, divided by the number of entries; it lies in [0, 1].
     """
 
     def standard(z: Tensor) -> Tensor:
@@ -53,63 +54,30 @@ def cosine_loss(z_s: Tensor, z_p: Tensor) -> Tensor:
     return (s @ p.T).square().mean()
 
 
-@dataclass(frozen=True)
-class ACLSettings:
-    """The values that an ACLPlugin trains by: `ACL().settings()` gives the method's defaults.
-
-    The method's parameters of the same names have the explanations.
-    """
-
-    adv: float
-    task: float
-    diff: float
-    discriminator: bool
-    reversal: str
-    diff_kind: str
-    d_lr: float
-    d_weight_decay: float
-    fresh_discriminator: bool
-    shared_steps: int
-    two_passes: bool
-    shared_rate: float
-    per_class: int
-    replay_batch: int | None
-    replay_private: str
-    replay_labels: str
-    valid_total: bool
-
-
 class ACLPlugin(SupervisedPlugin):
     """Trains an `ACLNet` by  adv L_adv + task L_task + diff L_diff  (eq. 4).
 
-    Works in any supervised strategy of Avalanche whose model is an ACLNet and whose benchmark
-    gives task labels 0..tasks-1. The discriminator belongs to the plugin, not to the network:
-    prediction does not need it, and the strategy's optimizer must not get it.
+    Works in any supervised strategy of Avalanche with task labels 0..tasks-1. The discriminator
+    belongs to the plugin: prediction does not need it, and the optimizer must not get it.
     """
 
-    def __init__(self, tasks: int, latent: int, settings: ACLSettings | None = None) -> None:
-        """Without `settings`, those of the method `acl` with its default parameters."""
+    def __init__(self, tasks: int, method: "ACL") -> None:
         super().__init__()
-        if settings is None:
-            from .acl import ACL  # that module imports this one
-
-            settings = ACL().settings()
-        self.settings = settings
-        self.tasks, self.latent = tasks, latent
-        self.buffer = ClassBuffer(self.settings.per_class)
+        self.method = method
+        self.adversarial = method.discriminator and method.shared
+        """Whether there is a D: without S it has nothing to read."""
+        self.buffer = ClassBuffer(method.per_class)
         self.done: list[int] = []
         """Learned tasks, whose P^k and p^k are frozen."""
         self.k = 0
         self.latents = FrozenLatents()
-        if self.settings.discriminator:
+        if self.adversarial:
             self._make_discriminator(tasks + 1)
-
-    # ---- before a task ----
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.k = int(strategy.experience.task_labels[0])
-        if self.settings.discriminator:
-            if self.settings.fresh_discriminator:
+        if self.adversarial:
+            if self.method.fresh_discriminator:
                 self._make_discriminator(self.k + 2)
             self.discriminator.to(strategy.device)
         self.latents.keep_tests()
@@ -122,23 +90,16 @@ class ACLPlugin(SupervisedPlugin):
         self.latents.put_into(strategy, test=not _is_validation(strategy))
 
     def _make_discriminator(self, labels: int) -> None:
-        self.discriminator = Discriminator(self.latent, labels)
+        self.discriminator = Discriminator(self.method.latent, labels)
         self.d_optimizer = torch.optim.SGD(
             self.discriminator.parameters(),
-            lr=self.settings.d_lr,
-            weight_decay=self.settings.d_weight_decay,
+            lr=self.method.d_lr,
+            weight_decay=self.method.d_weight_decay,
         )
 
-    # ---- a step ----
-
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        if not len(self.buffer):
-            return
-        now = strategy.mbatch
-        n = self.settings.replay_batch or len(now[1])
-        x, y, t = (part.to(strategy.device) for part in self.buffer.draw(n))
-        strategy.mbatch = [torch.cat([now[0], x]), torch.cat([now[1], y]), torch.cat([now[-1], t])]
-        if self.settings.replay_private == "current":
+        self.buffer.join(strategy, self.method.replay_batch)
+        if len(self.buffer) and self.method.replay_private == "current":
             strategy.model.current_private = self.k
 
     def before_forward(self, strategy: Any, **kwargs: Any) -> None:
@@ -150,53 +111,50 @@ class ACLPlugin(SupervisedPlugin):
         strategy.loss = self._total(strategy, strategy.loss)
 
     def _total(self, strategy: Any, task_loss: Tensor) -> Tensor:
-        s, model, tasks = self.settings, strategy.model, strategy.mb_task_id
-        if s.two_passes and model.training:  # fresh dropout masks, as in the public code
+        method, model, tasks = self.method, strategy.model, strategy.mb_task_id
+        if method.two_passes and model.training:  # fresh dropout masks, as in the public code
             model.last = model.latents(strategy.mb_x, tasks)
         z_s, z_p = model.last if model.training else model.latents(strategy.mb_x, tasks)
-        total = s.task * task_loss
-        if s.discriminator and z_s.numel():
-            reverse = s.reversal == "always" or (s.reversal == "with-diff" and s.diff > 0)
+        total = method.task * task_loss
+        if self.adversarial and z_s.numel():
+            with_diff = method.reversal == "with-diff" and method.diff > 0
+            reverse = method.reversal == "always" or with_diff
             self.discriminator.requires_grad_(False)  # this pass trains S only
             logits = self.discriminator(ReverseGradient.apply(z_s) if reverse else z_s)
-            total = total + s.adv * F.cross_entropy(logits, tasks + 1)
+            total = total + method.adv * F.cross_entropy(logits, tasks + 1)
             self.discriminator.requires_grad_(True)
-        if s.diff > 0 and z_s.numel() and z_p.numel():
-            loss = correlation_loss if s.diff_kind == "correlation" else cosine_loss
+        if method.diff > 0 and z_s.numel() and z_p.numel():
+            loss = correlation_loss if method.diff_kind == "correlation" else cosine_loss
             if len(self.buffer):  # as in Algorithm 1, without replayed samples
                 now = ~torch.isin(tasks, tasks.new_tensor(self.done))
                 if not bool(now.all()):
                     z_s, z_p = z_s[now], z_p[now]
-            total = total + s.diff * loss(z_s, z_p)
+            total = total + method.diff * loss(z_s, z_p)
         return total
 
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
-        self._scale_shared(strategy)
-
-    def _scale_shared(self, strategy: Any) -> None:
         """After the first task S learns `shared_rate` times as fast as the rest; 0 freezes it."""
-        rate = self.settings.shared_rate
+        rate = self.method.shared_rate
         shared = strategy.model.shared
         if not self.done or rate in (0, 1) or shared is None:
             return
+        mine = {id(p) for p in shared.parameters()}
         for group in strategy.optimizer.param_groups:
             decay = group.get("weight_decay", 0.0)
-            mine = {id(p) for p in shared.parameters()}
             for p in group["params"]:
                 if id(p) in mine and p.grad is not None:
                     # the optimizer adds decay * p afterwards, so this scales that term too
                     p.grad.mul_(rate).add_(p.detach(), alpha=(rate - 1) * decay)
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
-        for _ in range(self.settings.shared_steps - 1):  # more steps on the same batch
+        for _ in range(self.method.shared_steps - 1):  # more steps on the same batch
             strategy.optimizer.zero_grad()
-            loss = strategy._criterion(
-                strategy.model(strategy.mb_x, strategy.mb_task_id), strategy.mb_y
-            )
+            out = strategy.model(strategy.mb_x, strategy.mb_task_id)
+            loss = strategy._criterion(out, strategy.mb_y)
             self._total(strategy, loss).backward()
-            self._scale_shared(strategy)
+            self.before_update(strategy)
             strategy.optimizer.step()
-        if self.settings.discriminator and strategy.model.shared is not None:
+        if self.adversarial:
             self._step_discriminator(strategy.model.last[0].detach(), strategy.mb_task_id)
         strategy.model.current_private = None
         strategy.model.last = strategy.model.known = None
@@ -212,43 +170,38 @@ class ACLPlugin(SupervisedPlugin):
 
     def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """The public code selects epochs by the total loss; otherwise by the task loss alone."""
-        if self.settings.valid_total and _is_validation(strategy):
+        if self.method.valid_total and _is_validation(strategy):
             strategy.loss = self._total(strategy, strategy.loss)
         strategy.model.known = None
-
-    # ---- after a task ----
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.done.append(self.k)
         self._freeze(strategy.model)
-        if self.settings.per_class:
-            parts = [(b[0], b[1], b[-1]) for b in batches(strategy.experience.dataset, 1000)]
-            x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
-            if self.settings.replay_labels == "random":
+        if self.method.per_class:
+            x, y, t = samples(strategy.experience.dataset)
+            if self.method.replay_labels == "random":
                 y = y[torch.randperm(len(y))]
             self.buffer.keep(x, y, t)
 
     def _freeze(self, model: ACLNet) -> None:
-        parts: list[nn.ModuleList] = [model.private, model.heads]
-        for part in parts:
-            for k in self.done:
-                if k < len(part):
-                    part[k].requires_grad_(False)
-        if self.done and self.settings.shared_rate == 0 and model.shared is not None:
+        for part in (model.private, model.heads):
+            for k in self.done[: len(part)]:
+                part[k].requires_grad_(False)
+        if self.done and self.method.shared_rate == 0 and model.shared is not None:
             model.shared.requires_grad_(False).eval()
 
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
         """What each branch contributes; see `probe`."""
-        discriminator = self.discriminator if self.settings.discriminator else None
+        discriminator = self.discriminator if self.adversarial else None
         return probe(strategy, discriminator, self.k, self.latents)
 
     def memory(self) -> Memory:
-        d = of_model(self.discriminator) if self.settings.discriminator else 0
+        d = of_model(self.discriminator) if self.adversarial else 0
         return self.buffer.memory() + Memory(auxiliary=d)
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {"done": self.done, "k": self.k, "buffer": self.buffer.state_dict()}
-        if self.settings.discriminator:
+        if self.adversarial:
             state["discriminator"] = self.discriminator.state_dict()
             state["d_optimizer"] = self.d_optimizer.state_dict()
         return state
@@ -256,9 +209,8 @@ class ACLPlugin(SupervisedPlugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.done, self.k = state["done"], state["k"]
         self.buffer.load_state_dict(state["buffer"])
-        if self.settings.discriminator:
-            labels = len(state["discriminator"]["layers.3.bias"])
-            self._make_discriminator(labels)
+        if self.adversarial:
+            self._make_discriminator(labels=len(state["discriminator"]["3.bias"]))
             self.discriminator.load_state_dict(state["discriminator"])
             self.d_optimizer.load_state_dict(state["d_optimizer"])
 

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from clbench.loader import Known
-from clbench.networks.acl import ACLNet
 
 from ._acl_frozen import FrozenLatents
+from ._acl_net import ACLNet
 
 
 @torch.no_grad()
 def probe(
     strategy: Any, discriminator: nn.Module | None, k: int, latents: FrozenLatents
 ) -> dict[str, Any]:
-    """The diagnostics after task k: of z_S and D on the test data of task k, and test accuracies
-    with one branch taken away, on task k and, after the last task, on all tasks."""
+    """What z_S and D do on the test data of task k, and test accuracies without one branch on
+    task k and, after the last task, on all tasks."""
     model: ACLNet = strategy.model
     model.eval()
     tests = [task.test for task in strategy.stream.tasks]
@@ -73,10 +73,8 @@ def _without(model: ACLNet, z_s: Tensor, z_p: Tensor, y: Tensor, i: int) -> dict
 
 
 def _shared_cost(rows: list[dict[str, float]]) -> float:
-    """Points of accuracy lost without z_S, mean over tasks: zeroed or shuffled, whichever costs
-    more."""
-
-    def cost(variant: str) -> float:
-        return sum(row["nothing"] - row[variant] for row in rows) / len(rows)
-
-    return max(cost("shared_zeroed"), cost("shared_shuffled"))
+    """Mean points of accuracy lost without z_S, zeroed or shuffled, whichever costs more."""
+    return max(
+        sum(row["nothing"] - row[variant] for row in rows) / len(rows)
+        for variant in ("shared_zeroed", "shared_shuffled")
+    )

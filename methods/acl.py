@@ -18,16 +18,15 @@ weight does not depend on batch size or width; L_diff uses the current task's sa
 Algorithm 1.
 """
 
-from dataclasses import fields
 from typing import Any, Literal
 
 from clbench.declare import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from clbench.method import Method
-from clbench.networks.acl import ACLNet, Recipe
 from clbench.stream import Split, Stream
 from clbench.training import Strategy
 
-from ._acl_plugin import ACLPlugin, ACLSettings
+from ._acl_net import ACLNet
+from ._acl_plugin import ACLPlugin
 
 
 class ACL(Method):
@@ -206,22 +205,9 @@ class ACL(Method):
 
     def parts(self, stream: Stream) -> dict[str, Any]:
         """The network and the plugin."""
-        recipe = self.recipe(self._scale(stream.tasks[0].test))
-        model = ACLNet(stream.input_shape, stream.classes, recipe)
-        return {"model": model, "plugins": [ACLPlugin(len(stream), self.latent, self.settings())]}
-
-    def recipe(self, scale: tuple[float, float] = (1.0, 0.0)) -> Recipe:
-        """The values that the network is built from."""
-        return Recipe(**self._values_for(Recipe) | {"scale": scale})
-
-    def settings(self) -> ACLSettings:
-        """The values that the plugin trains by; without S there is no discriminator."""
-        values = self._values_for(ACLSettings)
-        return ACLSettings(**values | {"discriminator": self.discriminator and self.shared})
-
-    def _values_for(self, kind: type[Recipe | ACLSettings]) -> dict[str, Any]:
-        """The values of the parameters that are fields of `kind` too."""
-        return {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
+        scale = self._scale(stream.tasks[0].test)
+        model = ACLNet(stream.input_shape, stream.classes, self, scale)
+        return {"model": model, "plugins": [ACLPlugin(len(stream), self)]}
 
     def refuses(self, stream: Stream) -> str:
         if not (self.shared or self.private):
@@ -231,8 +217,7 @@ class ACL(Method):
         return ""
 
     def _scale(self, split: Split) -> tuple[float, float]:
-        """Factor and shift that undo the stream's scaling of gray images, (v / 255 - mean) / std,
-        where `inputs` asks for it."""
+        """Factor and shift that undo (v / 255 - mean) / std where `inputs` asks for it."""
         mean, std = split.mean[0], split.std[0]
         if self.inputs == "raw":
             return 255 * std, 255 * mean

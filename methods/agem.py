@@ -52,11 +52,8 @@ class AGEMPlugin(BufferPlugin):
 
 @torch.no_grad()
 def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
-    """Make the gradients of `parameters` orthogonal to `reference` where they oppose it.
-
-    A missing gradient (of a head that the batch did not use) counts as zero, and gets its part of
-    the projection.
-    """
+    """Make the gradients of `parameters` orthogonal to `reference` where they oppose it. A missing
+    gradient, of a head that the batch did not use, counts as zero and gets its projection too."""
     pairs = [(p, r) for p, r in zip(parameters, reference, strict=True) if r is not None]
     product = sum((p.grad * r).sum() for p, r in pairs if p.grad is not None)
     if product >= 0:
@@ -72,11 +69,8 @@ def project(parameters: list[Tensor], reference: list[Tensor | None]) -> None:
 
 
 def squared_length(parts: list[Tensor]) -> float:
-    """The sum of all squares, part after part.
-
-    Small parts of one shape are stacked and summed in one operation: separate sums for forty heads
-    would take longer than those of the trunk.
-    """
+    """The sum of all squares, part after part. Small parts of one shape are summed together: forty
+    heads one by one would take longer than the trunk."""
     dtype = torch.promote_types(parts[0].dtype, torch.float32)  # numpy has no bfloat16
     sums = torch.empty(len(parts), dtype=dtype).numpy()
     shapes: dict[torch.Size, list[int]] = {}

@@ -34,12 +34,7 @@ class DERPPPlugin(BufferPlugin):
     buffer: Reservoir
 
     def __init__(
-        self,
-        size: int,
-        width: int,
-        alpha: float = 0.1,
-        beta: float = 0.5,
-        replay_batch: int | None = None,
+        self, size: int, width: int, alpha: float, beta: float, replay_batch: int | None = None
     ) -> None:
         super().__init__()
         self.buffer = Reservoir(size, "z")
@@ -94,11 +89,6 @@ class DERPP(Method):
     """replayed samples per batch in each of the two draws; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
-        plugin = DERPPPlugin(
-            self.per_class * sum(stream.classes),
-            max(stream.classes),
-            self.alpha,
-            self.beta,
-            self.replay_batch,
-        )
+        size, width = self.per_class * sum(stream.classes), max(stream.classes)
+        plugin = DERPPPlugin(size, width, self.alpha, self.beta, self.replay_batch)
         return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

@@ -10,8 +10,6 @@ default, where the paper has 10 and 10.
 
 from typing import Any
 
-import torch
-
 from clbench.declare import PositiveInt
 from clbench.method import Method
 from clbench.networks import ordinary
@@ -33,15 +31,7 @@ class ReservoirReplayPlugin(BufferPlugin):
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         self._current = list(strategy.mbatch)
-        n = self.replay_batch or len(strategy.mb_y)
-        if len(self.buffer):
-            x, y, t = (part.to(strategy.device) for part in self.buffer.draw(n))
-            now = strategy.mbatch
-            strategy.mbatch = [
-                torch.cat([now[0], x]),
-                torch.cat([now[1], y]),
-                torch.cat([now[-1], t]),
-            ]
+        self.buffer.join(strategy, self.replay_batch)
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         x, y, t = self._current[0], self._current[1], self._current[-1]

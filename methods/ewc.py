@@ -39,15 +39,11 @@ class EWCPlugin(SupervisedPlugin):
         self._held: list[tuple[Tensor, Tensor, Tensor]] = []  # theta, M, A of each
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
-        self._held = [
-            (
-                parameter,
-                self.centre[name],
-                followable(self.weight[name], self.strength, strategy.optimizer),
-            )
-            for name, parameter in strategy.model.named_parameters()
-            if name in self.weight
-        ]
+        parameters = dict(strategy.model.named_parameters())
+        self._held = []
+        for name, weight in self.weight.items():
+            weight = followable(weight, self.strength, strategy.optimizer)
+            self._held.append((parameters[name], self.centre[name], weight))
 
     @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:

@@ -49,12 +49,8 @@ class GEMPlugin(BufferPlugin):
         """G: the gradient of each past task's memory, without dropout, (tasks, parameters)."""
         strategy.model.eval()
         rows = []
-        for task in self.buffer.t.unique().tolist():
-            mine = self.buffer.t == task
-            x, y, t = (
-                part[mine].to(strategy.device)
-                for part in (self.buffer.x, self.buffer.y, self.buffer.t)
-            )
+        for task in self.buffer.tasks:
+            x, y, t = (part.to(strategy.device) for part in self.buffer.of_task(task))
             loss = strategy._criterion(avalanche_forward(strategy.model, x, t), y)
             gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
             rows.append(_flat(trainable, gradients))
@@ -67,11 +63,8 @@ class GEMPlugin(BufferPlugin):
 
 @torch.no_grad()
 def project(parameters: list[Tensor], references: Tensor, margin: float = 0.0) -> None:
-    """Turn the gradients of `parameters` so that they oppose no row of `references`.
-
-    A missing gradient (of a head that the batch did not use) counts as zero, and gets its part of
-    the projection.
-    """
+    """Turn the gradients of `parameters` so that they oppose no row of `references`. A missing
+    gradient, of a head that the batch did not use, counts as zero and gets its projection too."""
     g = _flat(parameters, [p.grad for p in parameters])
     if bool((references @ g >= 0).all()):
         return
@@ -86,11 +79,8 @@ def project(parameters: list[Tensor], references: Tensor, margin: float = 0.0) -
 
 
 def dual(references: Tensor, g: Tensor, margin: float) -> Tensor:
-    """v, the solution of the dual program.
-
-    The gradient of a well-fitted memory can be many orders of magnitude smaller than another. So
-    the program is solved for rows and g of length 1, and v is scaled back.
-    """
+    """v, the solution of the dual program; solved for rows and g of length 1, because gradients of
+    well-fitted memories can be many orders of magnitude smaller than others."""
     gram = np.zeros((len(references), len(references)))
     products = np.zeros(len(references))
     for rows, part in zip(references.split(2**18, 1), g.split(2**18), strict=True):

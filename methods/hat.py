@@ -48,8 +48,7 @@ def slope(batch: int, batches: int, smax: float) -> float:
 
 
 def regulariser(gates: list[Tensor], unclaimed: list[Tensor], units: float) -> Tensor:
-    """R: of the units that past tasks left free (1 - c, `units` in sum), the share that the gates
-    open."""
+    """R: the opened share of the units that past tasks left free (1 - c, `units` in sum)."""
     used = sum(((a * u).sum() for a, u in zip(gates, unclaimed, strict=True)), torch.zeros(()))
     return used / max(units, 1e-12)  # if no unit is free, used is 0 too
 
@@ -66,18 +65,13 @@ class HATPlugin(SupervisedPlugin):
     def __init__(self, strength: float = 0.75) -> None:
         super().__init__()
         self.strength = strength
-        self.claimed = []
         self.k = 0
+        self._claim([])
         self._free: list[tuple[Tensor, Tensor]] = []  # per layer, factors of weight and bias
 
-    @property
-    def claimed(self) -> list[Tensor]:
-        """c: per layer, the elementwise maximum of the gates of past tasks."""
-        return self._claimed
-
-    @claimed.setter
-    def claimed(self, claimed: list[Tensor]) -> None:
-        self._claimed, unclaimed = claimed, [1 - c for c in claimed]
+    def _claim(self, gates: list[Tensor]) -> None:
+        """Keep c: per layer, the elementwise maximum of the gates of past tasks."""
+        self.claimed, unclaimed = gates, [1 - c for c in gates]
         self._unclaimed = (unclaimed, sum(float(u.sum()) for u in unclaimed))
 
     def parameter_groups(self, model: HATNet) -> list[dict[str, Any]]:
@@ -90,7 +84,7 @@ class HATPlugin(SupervisedPlugin):
         self.k = int(strategy.experience.task_labels[0])
         self._free = free(model, self.claimed) if self.claimed else []
         if not self.claimed:
-            self.claimed = [torch.zeros(n, device=strategy.device) for n in model.units]
+            self._claim([torch.zeros(n, device=strategy.device) for n in model.units])
 
     def before_forward(self, strategy: Any, **kwargs: Any) -> None:
         at, of = strategy.clock.train_epoch_iterations, len(strategy.dataloader)
@@ -127,7 +121,7 @@ class HATPlugin(SupervisedPlugin):
     @torch.no_grad()
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         gates = strategy.model.gates(self.k, strategy.model.smax)
-        self.claimed = [torch.maximum(c, a) for c, a in zip(self.claimed, gates, strict=True)]
+        self._claim([torch.maximum(c, a) for c, a in zip(self.claimed, gates, strict=True)])
 
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
         """The share of each layer that past tasks claimed, in percent."""
@@ -140,7 +134,7 @@ class HATPlugin(SupervisedPlugin):
         return {"claimed": self.claimed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.claimed = state["claimed"]
+        self._claim(state["claimed"])
 
 
 def free(model: HATNet, claimed: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
@@ -199,9 +193,7 @@ class HAT(Method):
             trunk, drop = MLP(stream.input_shape, self.width), (self.input_dropout, self.dropout)
         else:  # has its own dropout
             trunk, drop = backbone(stream.backbone, stream.input_shape), (0.0, 0.0)
-        model = HATNet(
-            trunk, stream.classes, smax=self.smax, input_dropout=drop[0], dropout=drop[1]
-        )
+        model = HATNet(trunk, stream.classes, self.smax, *drop)
         return Strategy(model=model, stream=stream, plugins=[HATPlugin(self.strength)])
 
     def refuses(self, stream: Stream) -> str:

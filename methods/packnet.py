@@ -125,10 +125,7 @@ class PackNet(Method):
 
     def refuses(self, stream: Stream) -> str:
         if self.keep in (0.0, 1.0):
-            return (
-                f"keep={self.keep:g} leaves no weights for a task, or for later ones: it is the "
-                "share of the free weights that a task keeps."
-            )
+            return f"keep={self.keep:g} leaves no weights for a task, or for later ones."
         if len(stream) > 254:
             return "the owner of a weight is kept in a byte: at most 254 tasks."
         return ""

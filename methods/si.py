@@ -14,7 +14,7 @@ Avalanche's own plugin is not used: on a CPU it does not copy the weights, so ev
 is never a penalty; its gradients include that of the penalty; and it caps Omega at 0.001.
 
 Differs from the paper in: a negative Omega is set to 0, as it would drive its parameter away
-without bound; where a penalty is so steep that descent would diverge, each step goes to the anchor
+without bound; where a penalty is so steep that descent would diverge, each step goes to the centre
 (`followable`). The shared schedule restores the weights of the best epoch after a task, so the sum
 omega ends at that epoch too.
 """
@@ -23,29 +23,23 @@ import math
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from clbench.declare import NonNegativeFloat, PositiveFloat
-from clbench.memory import Memory, of_tensors
 from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.importance import followable
+
+from .ewc import EWCPlugin
 
 
-class SIPlugin(SupervisedPlugin):
-    """Measures how much each parameter lowers the loss, and penalises changes accordingly."""
+class SIPlugin(EWCPlugin):
+    """EWC's penalty with Omega as weights and theta* (at first, the initial weights) as centre."""
 
     def __init__(self, strength: float, damping: float = 1e-3) -> None:
-        super().__init__()
-        self.strength, self.damping = strength, damping
-        self.importance: dict[str, Tensor] = {}
-        """Omega."""
-        self.anchor: dict[str, Tensor] = {}
-        """theta*; during the first task, the initial weights."""
-        self._weight: dict[str, Tensor] = {}  # Omega, limited by `followable`
+        super().__init__(2 * strength)  # EWC's has a factor of 1/2
+        self.damping = damping
         self._path: dict[str, Tensor] = {}  # omega of the task so far
         self._best: dict[str, Tensor] = {}  # omega at the end of its best epoch
         self._before: dict[str, tuple[Tensor, Tensor, Tensor]] = {}  # theta; it and g before a step
@@ -53,26 +47,17 @@ class SIPlugin(SupervisedPlugin):
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         parameters = list(strategy.model.named_parameters())
         for name, p in parameters:  # some may be new, like a head that Avalanche has just added
-            self.anchor.setdefault(name, p.detach().clone())
+            self.centre.setdefault(name, p.detach().clone())
         self._path = {name: torch.zeros_like(p) for name, p in parameters}
         self._best = {}
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
-        self._weight = {
-            name: followable(importance, 2 * self.strength, strategy.optimizer)
-            for name, importance in self.importance.items()
-        }
-
-    @torch.no_grad()
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
-        self._before = {}
-        for name, p in strategy.model.named_parameters():
-            if p.grad is None:  # a past head, still at its anchor
-                continue
-            self._before[name] = (p, p.detach().clone(), p.grad.clone())
-            if name in self._weight:
-                pull = (p - self.anchor[name]).mul_(self._weight[name]).mul_(2 * self.strength)
-                p.grad += pull
+        self._before = {
+            name: (p, p.detach().clone(), p.grad.clone())
+            for name, p in strategy.model.named_parameters()
+            if p.grad is not None  # else a past head, still at its centre
+        }
+        super().after_backward(strategy, **kwargs)
 
     @torch.no_grad()
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
@@ -89,21 +74,12 @@ class SIPlugin(SupervisedPlugin):
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         path = self._best or self._path
         for name, p in strategy.model.named_parameters():
-            change = p - self.anchor[name]
+            change = p - self.centre[name]
             gained = path[name] / (change.square() + self.damping)
-            total = self.importance.get(name, torch.zeros_like(p)) + gained
-            self.importance[name] = total.clamp_min_(0)
-            self.anchor[name] = p.detach().clone()
+            total = self.weight.get(name, torch.zeros_like(p)) + gained
+            self.weight[name] = total.clamp_min_(0)
+            self.centre[name] = p.detach().clone()
         self._path, self._best, self._before = {}, {}, {}
-
-    def memory(self) -> Memory:
-        return Memory(auxiliary=of_tensors([*self.importance.values(), *self.anchor.values()]))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"importance": self.importance, "anchor": self.anchor}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.importance, self.anchor = state["importance"], state["anchor"]
 
 
 class SI(Method):

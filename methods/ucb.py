@@ -41,8 +41,7 @@ from clbench.training.bayes import BayesPlugin
 
 
 def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
-    """Minus the derivative of log p(w): w / sigma^2, averaged over both Gaussians by their share
-    of the density at w."""
+    """Minus the derivative of log p(w): w / sigma^2, averaged by each Gaussian's share of p(w)."""
     tight1, tight2 = 1 / sigma1**2, 1 / sigma2**2
     if pi in (0.0, 1.0):
         return w * (tight1 if pi else tight2)
@@ -54,13 +53,7 @@ def mixture_slope(w: Tensor, pi: float, sigma1: float, sigma2: float) -> Tensor:
 class UCBPlugin(BayesPlugin):
     """Trains a `BayesNet` by Bayes by backprop, and certain weights more slowly."""
 
-    def __init__(
-        self,
-        samples: int = 1,
-        pi: float = 0.25,
-        sigma1: float = 1.0,
-        sigma2: float = 0.3,
-    ) -> None:
+    def __init__(self, samples: int, pi: float, sigma1: float, sigma2: float) -> None:
         super().__init__(samples)
         self.mixture = (pi, sigma1, sigma2)
         self.tasks: list[int] = []
@@ -76,8 +69,7 @@ class UCBPlugin(BayesPlugin):
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
         for name, layer in strategy.model.bayes_layers(self.k).items():
             # a head that is learned for the first time has nothing to protect
-            scaled = bool(self.tasks) if name.startswith("trunk.") else self.k in self.tasks
-            if scaled:
+            if self.tasks if name.startswith("trunk.") else self.k in self.tasks:
                 layer.weight_mu.grad *= F.softplus(layer.weight_rho)
                 layer.bias_mu.grad *= F.softplus(layer.bias_rho)
 
@@ -86,8 +78,7 @@ class UCBPlugin(BayesPlugin):
 
     @torch.no_grad()
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
-        """Per layer of the trunk: the mean sigma, and the standard deviation of the sigmas relative
-        to it. If the sigmas are all alike, uncertainty guides nothing."""
+        """Mean and relative deviation of sigma per layer: if all are alike, they guide nothing."""
         layers = strategy.model.bayes_layers().items()
         sigmas = [F.softplus(m.weight_rho) for name, m in layers if name.startswith("trunk.")]
         return {

@@ -113,12 +113,8 @@ class VCL(Method):
         return self.strategy(stream, VCLPlugin(self.samples))
 
     def strategy(self, stream: Stream, plugin: VCLPlugin) -> Strategy:
-        model = self.network(stream)
-        return AdamStrategy(rate=self.adam_rate, model=model, stream=stream, plugins=[plugin])
-
-    def network(self, stream: Stream) -> BayesNet:
-        """The benchmark's backbone and heads, with Gaussian weights."""
-        return BayesNet(
+        """The benchmark's backbone and heads with Gaussian weights, trained by the plugin."""
+        model = BayesNet(
             backbone(stream.backbone, stream.input_shape),
             stream.classes,
             rho=self.rho,
@@ -126,3 +122,4 @@ class VCL(Method):
             test_samples=self.test_samples,
             seed=derive(stream.seed, "weights in tests"),
         )
+        return AdamStrategy(rate=self.adam_rate, model=model, stream=stream, plugins=[plugin])

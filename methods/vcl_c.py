@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clbench.declare import PositiveFloat, PositiveInt
-from clbench.loader import TensorLoader, batches
+from clbench.loader import TensorLoader, batches, samples
 from clbench.memory import Memory
 from clbench.networks.bayes import BayesNet, Gaussian, add_gradient, kl_slopes
 from clbench.stream import Split, Stream
@@ -47,17 +47,6 @@ def k_center(x: Tensor, n: int) -> Tensor:
     return torch.tensor(chosen)
 
 
-class Coresets(Buffer):
-    """The chosen samples of all tasks so far."""
-
-    def keep(self, x: Tensor, y: Tensor, t: Tensor) -> None:
-        self._append(x, y, t)
-
-    def of_task(self, task: int) -> tuple[Tensor, Tensor]:
-        mine = self.t == task
-        return self.x[mine], self.y[mine]
-
-
 class VCLCPlugin(VCLPlugin):
     """VCL that holds samples back and fits a copy of the network to them for each test."""
 
@@ -66,7 +55,8 @@ class VCLCPlugin(VCLPlugin):
     ) -> None:
         super().__init__(samples)
         self.coreset, self.steps, self.lr = coreset, steps, lr
-        self.kept = Coresets()
+        self.kept = Buffer()
+        """The coresets of all tasks so far."""
         self.learning = False
         self._learned: nn.Module | None = None  # the real network, during a test of a copy
 
@@ -75,13 +65,10 @@ class VCLCPlugin(VCLPlugin):
         self.learning = True
         dataset = strategy.experience.dataset
         if len(dataset) <= self.coreset:
-            raise ValueError(
-                f"a coreset of {self.coreset} leaves nothing of {len(dataset)} samples to learn"
-            )
-        parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
-        x, y, t = (torch.cat(column) for column in zip(*parts, strict=True))
+            raise ValueError(f"a coreset of {self.coreset} leaves no samples of {len(dataset)}")
+        x, y, t = samples(dataset)
         chosen = k_center(x, self.coreset)
-        self.kept.keep(x[chosen], y[chosen], t[chosen])
+        self.kept.append(x[chosen], y[chosen], t[chosen])
         rest = torch.ones(len(y), dtype=torch.bool)
         rest[chosen] = False
         self.n = int(rest.sum())
@@ -101,7 +88,7 @@ class VCLCPlugin(VCLPlugin):
     def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
         task = int(strategy.experience.task_labels[0])
         # during training, validation measures the network itself, to choose its epoch
-        if not self.learning and task in self.kept.t.tolist():
+        if not self.learning and task in self.kept.tasks:
             self._learned = strategy.model
             strategy.model = self.fitted(strategy.model, task)
 
@@ -110,11 +97,9 @@ class VCLCPlugin(VCLPlugin):
             strategy.model, self._learned = self._learned, None
 
     def fitted(self, model: BayesNet, task: int) -> BayesNet:
-        """A copy, fitted to the coreset of a task, with the posterior as prior.
-
-        It draws from its own generator, so a test does not change the training.
-        """
-        x, y = (part.to(next(model.parameters()).device) for part in self.kept.of_task(task))
+        """A copy fitted to the coreset of a task; its own generator leaves training unchanged."""
+        device = next(model.parameters()).device
+        x, y, _ = (part.to(device) for part in self.kept.of_task(task))
         fit = copy.deepcopy(model).train()
         prior = {n: (m.detach(), s.detach()) for n, (m, s) in model.posterior(task).items()}
 

@@ -21,9 +21,9 @@ def samples(start: int, n: int, task: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 def test_a_reservoir_first_takes_all() -> None:
     reservoir = Reservoir(5)
     reservoir.offer(*samples(0, 3))
-    assert reservoir.x.flatten().tolist() == [0, 1, 2]
+    assert reservoir.columns["x"].flatten().tolist() == [0, 1, 2]
     reservoir.offer(*samples(3, 2))
-    assert reservoir.x.flatten().tolist() == [0, 1, 2, 3, 4]
+    assert reservoir.columns["x"].flatten().tolist() == [0, 1, 2, 3, 4]
     assert (len(reservoir), reservoir.offered) == (5, 5)
 
 
@@ -49,7 +49,7 @@ def test_a_reservoir_is_algorithm_r(batch: int, monkeypatch: pytest.MonkeyPatch)
     reservoir = Reservoir(4)
     for start in range(0, 20, batch):
         reservoir.offer(*samples(start, min(batch, 20 - start)))
-    assert reservoir.x.flatten().tolist() == expected
+    assert reservoir.columns["x"].flatten().tolist() == expected
     assert reservoir.offered == used == 20
 
 
@@ -58,9 +58,9 @@ def test_labels_and_tasks_stay_with_their_sample() -> None:
     reservoir = Reservoir(6)
     for task, start in product(range(3), (0, 40)):
         reservoir.offer(*samples(100 * task + start, 40, task))
-    numbers = reservoir.x.flatten().long()
-    assert torch.equal(reservoir.y, numbers % 7)
-    assert torch.equal(reservoir.t, numbers // 100)
+    numbers = reservoir.columns["x"].flatten().long()
+    assert torch.equal(reservoir.columns["y"], numbers % 7)
+    assert torch.equal(reservoir.columns["t"], numbers // 100)
     assert len(set(numbers.tolist())) == 6
 
 
@@ -72,7 +72,7 @@ def test_every_sample_ever_offered_is_kept_with_the_same_chance() -> None:
         reservoir = Reservoir(6)
         for start in range(0, 30, 8):
             reservoir.offer(*samples(start, min(8, 30 - start)))
-        counts[reservoir.x.flatten().long()] += 1
+        counts[reservoir.columns["x"].flatten().long()] += 1
     assert counts.sum() == 1500 * 6
     chi_square = ((counts - 300) ** 2 / 300).sum() / (1 - 6 / 30)
     assert chi_square < 58.3  # 29 degrees of freedom: exceeded once in a thousand
@@ -89,7 +89,7 @@ def test_a_reservoir_goes_on_counting_after_it_was_saved() -> None:
         torch.manual_seed(5)
         reservoir.offer(*samples(50, 30))
     assert one.offered == two.offered == 80
-    assert torch.equal(one.x, two.x)
+    assert torch.equal(one.columns["x"], two.columns["x"])
 
 
 def test_the_buffer_keeps_its_own_copy() -> None:
@@ -97,7 +97,7 @@ def test_the_buffer_keeps_its_own_copy() -> None:
     reservoir = Reservoir(2)
     reservoir.offer(x, y, t)
     x.zero_()
-    assert reservoir.x.flatten().tolist() == [0, 1]
+    assert reservoir.columns["x"].flatten().tolist() == [0, 1]
 
 
 def test_draws_are_different_samples_of_the_buffer() -> None:
@@ -118,31 +118,33 @@ def test_a_class_buffer_keeps_so_many_of_every_class_of_every_task() -> None:
         y = torch.tensor([0] * 10 + [1] * 2 + [4] * 5)
         x = (100 * task + torch.arange(17)).float().view(-1, 1)
         buffer.keep(x, y, torch.full_like(y, task))
-    pairs = list(zip(buffer.t.tolist(), buffer.y.tolist(), strict=True))
+    pairs = list(zip(buffer.columns["t"].tolist(), buffer.columns["y"].tolist(), strict=True))
     assert {p: pairs.count(p) for p in set(pairs)} == {
         (0, 0): 3, (0, 1): 2, (0, 4): 3, (1, 0): 3, (1, 1): 2, (1, 4): 3,
     }  # fmt: skip
-    for number, label, task in zip(buffer.x.flatten().tolist(), *buffer_lists(buffer), strict=True):
+    for number, label, task in zip(
+        buffer.columns["x"].flatten().tolist(), *buffer_lists(buffer), strict=True
+    ):
         inside = int(number) - 100 * task
         assert label == (0 if inside < 10 else 1 if inside < 12 else 4)
-    assert len(set(buffer.x.flatten().tolist())) == 16
+    assert len(set(buffer.columns["x"].flatten().tolist())) == 16
 
 
 def buffer_lists(buffer: ClassBuffer) -> tuple[list[int], list[int]]:
-    return buffer.y.tolist(), buffer.t.tolist()
+    return buffer.columns["y"].tolist(), buffer.columns["t"].tolist()
 
 
 def test_the_samples_of_a_class_are_drawn_not_the_first() -> None:
     torch.manual_seed(0)
     buffer = ClassBuffer(3)
     buffer.keep(torch.arange(50.0).view(-1, 1), torch.zeros(50).long(), torch.zeros(50).long())
-    assert buffer.x.flatten().tolist() != [0, 1, 2]
+    assert buffer.columns["x"].flatten().tolist() != [0, 1, 2]
     split = small_stream().tasks[0].train
     drawn = []
     for _ in range(2):
         buffer = ClassBuffer(3)
         buffer.keep_from(SimpleNamespace(split=split))
-        drawn.append(buffer.x)
+        drawn.append(buffer.columns["x"])
     assert not torch.equal(*drawn)
 
 

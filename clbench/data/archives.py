@@ -3,8 +3,10 @@
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from clbench.errors import UserError
 
@@ -21,7 +23,17 @@ def is_archive(path: Path) -> bool:
 def members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Checked name and content of each regular file, in the order of the archive."""
     try:
-        yield from _zip(path) if path.name.lower().endswith(".zip") else _tar(path)
+        for member in _zip(path) if path.name.lower().endswith(".zip") else _tar(path):
+            name = _safe(path, member.name)
+            if member.is_folder:
+                continue
+            if not member.is_file:
+                raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
+            if member.size > LARGEST:
+                size = f"{member.size:,} bytes"
+                raise UserError(f"{path} holds {name!r} of {size}, too large for image data.")
+            if not _clutter(name):
+                yield name, member.read()
     except EOFError:
         raise UserError(f"{path} is truncated: it ends before its data does.") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, RuntimeError) as error:
@@ -36,31 +48,27 @@ def unpack(path: Path, folder: Path) -> None:
         target.write_bytes(content)
 
 
-def _tar(path: Path) -> Iterator[tuple[str, bytes]]:
+class _Member(NamedTuple):
+    name: str
+    is_folder: bool
+    is_file: bool
+    size: int
+    read: Callable[[], bytes]
+
+
+def _tar(path: Path) -> Iterator[_Member]:
     with tarfile.open(path, mode="r|*") as archive:  # a stream: read once, front to back
-        for member in archive:
-            name = _safe(path, member.name)
-            if member.isdir():
-                continue
-            file = archive.extractfile(member) if member.isreg() else None
-            if file is None:
-                raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
-            _limit(path, name, member.size)
-            if not _clutter(name):
-                yield name, file.read()
+        for m in archive:
+            file = archive.extractfile(m) if m.isreg() else None
+            read = file.read if file else bytes
+            yield _Member(m.name, m.isdir(), file is not None, m.size, read)
 
 
-def _zip(path: Path) -> Iterator[tuple[str, bytes]]:
+def _zip(path: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            name = _safe(path, member.filename)
-            if member.is_dir():
-                continue
-            if (member.external_attr >> 16) & 0o170000 == 0o120000:
-                raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
-            _limit(path, name, member.file_size)
-            if not _clutter(name):
-                yield name, archive.read(member)
+        for m in archive.infolist():
+            link = (m.external_attr >> 16) & 0o170000 == 0o120000
+            yield _Member(m.filename, m.is_dir(), not link, m.file_size, partial(archive.read, m))
 
 
 def _safe(path: Path, name: str) -> str:
@@ -69,11 +77,6 @@ def _safe(path: Path, name: str) -> str:
     if pure.is_absolute() or ".." in pure.parts or any(":" in part for part in pure.parts[:1]):
         raise UserError(f"{path} holds {name!r}, which points outside of its folder: refused.")
     return str(pure)
-
-
-def _limit(path: Path, name: str, size: int) -> None:
-    if size > LARGEST:
-        raise UserError(f"{path} holds {name!r} of {size:,} bytes, too large for image data.")
 
 
 def _clutter(name: str) -> bool:

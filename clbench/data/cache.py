@@ -3,10 +3,9 @@
     <cache>/<name>-<first 16 of sha256>/   {train,test}-{images,labels}.npy and manifest.json
     <cache>/sources/<hash>.json            paths, sizes and times of files -> their content's hash
 
-An entry is written to a folder of its own and renamed when it is whole, so that other processes
-see all of it or nothing. If two processes write the same entry, one wins and both go on. The files
-are written front to back and not through a memory map, so that a full disk raises an error instead
-of killing the process by a signal.
+An entry is written to a folder of its own and renamed when it is whole; if two processes write it,
+one wins and both go on. Files are written front to back and not through a memory map, so that a
+full disk raises an error instead of killing the process by a signal.
 """
 
 import errno
@@ -18,8 +17,7 @@ import sys
 import time
 import uuid
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,9 +31,8 @@ from clbench.lease import guard
 FORMAT = 1
 """Part of every key: raised when readers decode or divide differently."""
 ALWAYS = 256 * 2**20
-"""Bytes of the largest entries whose checksum is computed at every opening. It takes about 0.1 s
-and loads pages that training needs anyway. Larger entries (miniImageNet) are checked when the times
-of their files differ from the manifest, and by `clbench data status --verify`."""
+"""Entries up to this size are checked at every opening (0.1 s), larger ones when the time of a file
+differs from the manifest, and by `clbench data status --verify`."""
 DAY = 86_400
 
 
@@ -61,21 +58,18 @@ class Cache:
     def recall(self, reader: Reader, source: Files) -> Inspection | None:
         """The result of an earlier inspection of these files, if there was one."""
         try:
-            known = json.loads(self._memo(reader, source).read_text())
-            return Inspection(**known)
+            return Inspection(**json.loads(self._memo(reader, source).read_text()))
         except (OSError, ValueError, TypeError):
             return None
 
     def remember(self, reader: Reader, source: Files, inspection: Inspection) -> None:
         """Keep `inspection` for the next time, if the cache can be written."""
         memo = self._memo(reader, source)
-        try:
+        with suppress(OSError):
             memo.parent.mkdir(parents=True, exist_ok=True)
             temporary = _fresh(memo.parent)
             temporary.write_text(json.dumps(asdict(inspection)))
             os.replace(temporary, memo)
-        except OSError:
-            pass
 
     def open(self, reader: Reader, sha256: str) -> Entry | None:
         """The entry of that content, or None if it is missing or damaged."""
@@ -118,12 +112,17 @@ class Cache:
             _print(f"Decoding {sum(decoded.sizes.values()):,} images of {reader.title}, once.")
         try:
             self._sweep()
-            free = shutil.disk_usage(self.folder).free
-            with _disk(self.folder, needed):
-                if free < needed:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                _write(temporary, reader, sha256, decoded)
-                self._install(temporary, target, sha256)
+            if shutil.disk_usage(self.folder).free < needed:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _write(temporary, reader, sha256, decoded)
+            self._install(temporary, target, sha256)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise UserError(
+                f"The disk is full: the decoded images need {needed:,} bytes in {self.folder}. "
+                "Free some space, or name another folder in CLBENCH_CACHE."
+            ) from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return _open(target, sha256, verify=False)
@@ -142,11 +141,9 @@ class Cache:
     def _sweep(self) -> None:
         """Remove the leftovers of killed processes."""
         for path in self.folder.glob(".tmp-*"):
-            try:
+            with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > DAY:
                     shutil.rmtree(path, ignore_errors=True)
-            except FileNotFoundError:
-                continue
 
     def _entry(self, reader: Reader, sha256: str) -> Path:
         return self.folder / f"{reader.name}-{sha256[:16]}"
@@ -266,20 +263,6 @@ def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
     if (verify or touched) and zlib.crc32(array.reshape(-1).data) != told["crc32"]:
         raise DamagedError(f"the checksum of {path.name} differs")
     return array
-
-
-@contextmanager
-def _disk(folder: Path, needed: int) -> Iterator[None]:
-    """Turn the error of a full disk into a UserError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(
-                f"The disk is full: the decoded images need {needed:,} bytes in {folder}. "
-                "Free some space, or name another folder in CLBENCH_CACHE."
-            ) from None
-        raise
 
 
 def _fresh(folder: Path) -> Path:

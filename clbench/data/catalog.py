@@ -1,8 +1,9 @@
 """The data sets that clbench knows, with the checksums of their official files.
 
-The checksums are torchvision's, and a test compares them with the installed torchvision. Those of
-unpacked idx files, which torchvision does not check, were added.
+The checksums are torchvision's (a test compares them); those of unpacked idx files were added.
 """
+
+from itertools import product
 
 from clbench.data.cifar import Cifar
 from clbench.data.idx import Idx
@@ -16,79 +17,53 @@ from clbench.errors import unknown
 GRAY, COLOR = (1, 28, 28), (3, 32, 32)
 IDX = "the four files {train,t10k}-{images-idx3,labels-idx1}-ubyte, with or without .gz"
 
+
+def _of_idx_files(*md5s: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    """File -> the md5s of its official `.gz` and of its content."""
+    parts = product(("train", "t10k"), ("images-idx3-ubyte", "labels-idx1-ubyte"))
+    return {f"{part}-{kind}": pair for (part, kind), pair in zip(parts, md5s, strict=True)}
+
+
 _ALL: tuple[Reader, ...] = (
     Mnist5k(
         name="mnist-5k",
         title="MNIST, 5,000 images",
-        classes=10,
         shape=GRAY,
         sizes={"train": 4000, "test": 1000},
-        home="",
-        places=(),
     ),
     Idx(
         name="mnist",
         title="MNIST",
-        classes=10,
         shape=GRAY,
         sizes={"train": 60_000, "test": 10_000},
-        home="MNIST/raw",
         places=("MNIST/raw", "mnist/MNIST/raw", "MNIST", "mnist"),
         expects=IDX,
-        md5={
-            "train-images-idx3-ubyte": (
-                "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "6bbc9ace898e44ae57da46a324031adb",
-            ),
-            "train-labels-idx1-ubyte": (
-                "d53e105ee54ea40749a09fcbcd1e9432",
-                "a25bea736e30d166cdddb491f175f624",
-            ),
-            "t10k-images-idx3-ubyte": (
-                "9fb629c4189551a2d022fa330f9573f3",
-                "2646ac647ad5339dbf082846283269ea",
-            ),
-            "t10k-labels-idx1-ubyte": (
-                "ec29112dd5afa0611ce80d1b7f02629c",
-                "27ae3e4e09519cfbb04c329615203637",
-            ),
-        },
+        md5=_of_idx_files(
+            ("f68b3c2dcbeaaa9fbdd348bbdeb94873", "6bbc9ace898e44ae57da46a324031adb"),
+            ("d53e105ee54ea40749a09fcbcd1e9432", "a25bea736e30d166cdddb491f175f624"),
+            ("9fb629c4189551a2d022fa330f9573f3", "2646ac647ad5339dbf082846283269ea"),
+            ("ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637"),
+        ),
     ),
     Idx(
         name="fashion-mnist",
         title="Fashion-MNIST",
-        classes=10,
         shape=GRAY,
         sizes={"train": 60_000, "test": 10_000},
-        home="FashionMNIST/raw",
         places=("FashionMNIST/raw", "fashionmnist/FashionMNIST/raw", "FashionMNIST"),
         expects=IDX,
-        md5={
-            "train-images-idx3-ubyte": (
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-            ),
-            "train-labels-idx1-ubyte": (
-                "25c81989df183df01b3e8a0aad5dffbe",
-                "9018921c3c673c538a1fc5bad174d6f9",
-            ),
-            "t10k-images-idx3-ubyte": (
-                "bef4ecab320f06d8554ea6380940ec79",
-                "8181f5470baa50b63fa0f6fddb340f0a",
-            ),
-            "t10k-labels-idx1-ubyte": (
-                "bb300cfdad3c16e7a12a480ee83cd310",
-                "15d484375f8d13e6eb1aabb0c3f46965",
-            ),
-        },
+        md5=_of_idx_files(
+            ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
+            ("25c81989df183df01b3e8a0aad5dffbe", "9018921c3c673c538a1fc5bad174d6f9"),
+            ("bef4ecab320f06d8554ea6380940ec79", "8181f5470baa50b63fa0f6fddb340f0a"),
+            ("bb300cfdad3c16e7a12a480ee83cd310", "15d484375f8d13e6eb1aabb0c3f46965"),
+        ),
     ),
     Cifar(
         name="cifar10",
         title="CIFAR10",
-        classes=10,
         shape=COLOR,
         sizes={"train": 50_000, "test": 10_000},
-        home="cifar-10-batches-py",
         places=("cifar-10-batches-py", "cifar10/cifar-10-batches-py"),
         archives=("cifar-10-python.tar.gz", "cifar10/cifar-10-python.tar.gz"),
         expects="data_batch_1 to data_batch_5 and test_batch",
@@ -107,7 +82,6 @@ _ALL: tuple[Reader, ...] = (
         classes=100,
         shape=COLOR,
         sizes={"train": 50_000, "test": 10_000},
-        home="cifar-100-python",
         places=("cifar-100-python", "cifar100/cifar-100-python"),
         archives=("cifar-100-python.tar.gz", "cifar100/cifar-100-python.tar.gz"),
         expects="train and test",
@@ -120,10 +94,8 @@ _ALL: tuple[Reader, ...] = (
     Svhn(
         name="svhn",
         title="SVHN, cropped digits",
-        classes=10,
         shape=COLOR,
         sizes={"train": 73_257, "test": 26_032},
-        home=".",
         places=(".", "SVHN", "svhn"),
         expects="train_32x32.mat and test_32x32.mat",
         md5={
@@ -134,17 +106,10 @@ _ALL: tuple[Reader, ...] = (
     NotMnist(
         name="notmnist",
         title="notMNIST (small)",
-        classes=10,
         shape=GRAY,
         sizes={"train": 18_265, "test": 459},
-        home="notMNIST_small",
         places=("notMNIST_small", "notMNIST", "notmnist", "notMNIST/notMNIST_small"),
-        archives=(
-            "notMNIST_small.tar.gz",
-            "notMNIST_small.zip",
-            "notMNIST.zip",
-            "notMNIST.tar.gz",
-        ),
+        archives=("notMNIST_small.tar.gz", "notMNIST_small.zip", "notMNIST.zip", "notMNIST.tar.gz"),
         expects="the folders A to J of images",
     ),
     MiniImageNet(
@@ -153,7 +118,6 @@ _ALL: tuple[Reader, ...] = (
         classes=100,
         shape=(3, 84, 84),
         sizes={"train": 50_000, "test": 10_000},
-        home="miniImageNet",
         places=("miniImageNet", "miniimagenet", "mini-imagenet", "mini_imagenet", "miniImagenet"),
         expects=(
             "images/ with train.csv, val.csv and test.csv; or one folder per class; "

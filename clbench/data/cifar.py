@@ -8,32 +8,22 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from clbench.data import archives, pickles
-from clbench.data.reader import (
-    Decoded,
-    Files,
-    OfficialFiles,
-    check_shape,
-)
+from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape
 from clbench.errors import UserError
 
 
 @dataclass(frozen=True)
 class Cifar(OfficialFiles):
-    """Reads pickled rows of 3,072 bytes: all red, then all green, then all blue pixels.
-
-    Files with 'test' in their name are the test part.
-    """
+    """Reads pickled rows of red, green and blue pixels; files named `test` are for testing."""
 
     labels: str = "labels"
     """Key under which the class numbers are pickled."""
 
-    def count(self, source: Files) -> dict[str, int]:
-        return self.decode(source, accept=True).sizes
-
     def decode(self, source: Files, accept: bool) -> Decoded:
-        batches = {}
-        for name, content in self.contents(source):
-            batches[name] = self._batch(f"{source.where} ({name})", content)
+        batches = {
+            name: self._batch(f"{source.where} ({name})", content)
+            for name, content in self.contents(source)
+        }
         sizes = {"train": 0, "test": 0}
         for name, (_, labels) in batches.items():
             sizes[_part(name)] += len(labels)

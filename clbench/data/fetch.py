@@ -1,6 +1,5 @@
 """Download one file: show progress, resume after a cut, verify the checksum."""
 
-import errno
 import hashlib
 import os
 import sys
@@ -22,9 +21,8 @@ Progress = Callable[[int, int], None]
 def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None:
     """Download `target` from the first of `urls` that has all of it.
 
-    Bytes are collected in `<target>.part`, which stays when the connection is cut or the process
-    ends, so that the next attempt asks only for the rest. A server is asked again as long as each
-    attempt brings new bytes; then comes the next server.
+    Bytes stay in `<target>.part` after a cut, so the next attempt asks only for the rest. A server
+    is asked again as long as it sends new bytes; then comes the next server.
     """
     part = target.with_name(f"{target.name}.part")
     failures = []
@@ -37,9 +35,7 @@ def fetch(urls: Sequence[str], target: Path, md5: str, advice: str = "") -> None
                 return
             failures.append(f"{url} ({failure})")
     except OSError as error:  # an error of the disk: those of the network are failures
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "The disk is full" if full else f"Writing failed ({error.strerror})"
-        raise UserError(f"{what} while {part} was written.") from None
+        raise UserError(f"{part} cannot be written ({error.strerror}).") from None
     raise UserError(f"Could not download {target.name} from {' or '.join(failures)}. {advice}")
 
 

@@ -1,20 +1,12 @@
 """MNIST and Fashion-MNIST: four idx files, each with or without `.gz`."""
 
-import gzip
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import (
-    Decoded,
-    Files,
-    OfficialFiles,
-    check_shape,
-    compare_md5,
-    read_gzip,
-)
+from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape, compare_md5, read
 from clbench.errors import UserError
 
 STEMS = {"train": "train", "test": "t10k"}
@@ -25,15 +17,11 @@ KINDS = {"images": ("images-idx3-ubyte", 3), "labels": ("labels-idx1-ubyte", 1)}
 class Idx(OfficialFiles):
     """Reads the format of LeCun's page: big-endian sizes, then one byte per pixel or label."""
 
-    def file(self, folder: Path, name: str) -> Path | None:
+    def file(self, folder: Path, name: str) -> Path:
         """The usual names; `.gz` first, because torchvision leaves it beside the unpacked file."""
         dotted = name.replace("-idx", ".idx")
         names = (f"{name}.gz", name, f"{dotted}.gz", dotted)
-        return next((folder / each for each in names if (folder / each).is_file()), None)
-
-    def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
-        for name, path in source.files.items():
-            yield name, _content(path)
+        return next((folder / n for n in names if (folder / n).is_file()), folder / name)
 
     def compare(self, source: Files, name: str, content: bytes) -> str:
         """The md5s are those of the official `.gz` and of its content."""
@@ -46,15 +34,9 @@ class Idx(OfficialFiles):
         return problem
 
     def count(self, source: Files) -> dict[str, int]:
-        sizes = {}
-        for part, stem in STEMS.items():
-            path = source.files[f"{stem}-{KINDS['labels'][0]}"]
-            try:
-                with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                    sizes[part] = _header(path, file.read(8), 1)[0]
-            except EOFError:
-                read_gzip(path)  # raises the error in words
-        return sizes
+        labels, dimensions = KINDS["labels"]
+        files = {part: source.files[f"{stem}-{labels}"] for part, stem in STEMS.items()}
+        return {part: len(_read(path, dimensions)) for part, path in files.items()}
 
     def decode(self, source: Files, accept: bool) -> Decoded:
         arrays = {}
@@ -67,28 +49,19 @@ class Idx(OfficialFiles):
                 )
             check_shape(source.where, (1, *images.shape[1:]), self.shape)
             arrays[part] = images[:, None], labels  # (N, 1, 28, 28)
-        sizes = {part: len(labels) for part, (_, labels) in arrays.items()}
-        return Decoded(sizes, self.classes, ((part, *pair) for part, pair in arrays.items()))
-
-
-def _content(path: Path) -> bytes:
-    return read_gzip(path) if path.suffix == ".gz" else path.read_bytes()
-
-
-def _header(path: Path, head: bytes, dimensions: int) -> tuple[int, ...]:
-    """The sizes an idx file of unsigned bytes declares."""
-    if head[:4] != bytes([0, 0, 8, dimensions]) or len(head) < 4 + 4 * dimensions:
-        raise UserError(f"{path} is not an idx file of {dimensions} dimension(s) of bytes.")
-    return tuple(int(n) for n in np.frombuffer(head, ">u4", count=dimensions, offset=4))
+        return Decoded.of(arrays, self.classes)
 
 
 def _read(path: Path, dimensions: int) -> np.ndarray:
-    content = _content(path)
-    shape = _header(path, content[: 4 + 4 * dimensions], dimensions)
-    body = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions)
-    if body.size != int(np.prod(shape)):
+    """The unsigned bytes of an idx file, in the shape that its head declares."""
+    content, start = read(path), 4 + 4 * dimensions
+    if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < start:
+        raise UserError(f"{path} is not an idx file of {dimensions} dimension(s) of bytes.")
+    shape = [int(n) for n in np.frombuffer(content, ">u4", count=dimensions, offset=4)]
+    body = np.frombuffer(content, np.uint8, offset=start)
+    if body.size != math.prod(shape):
         raise UserError(
-            f"{path} is truncated or damaged: it declares {int(np.prod(shape)):,} bytes of data "
-            f"and holds {body.size:,}."
+            f"{path} is truncated or damaged: it declares {math.prod(shape):,} bytes of data and "
+            f"holds {body.size:,}."
         )
     return body.reshape(shape)

@@ -1,7 +1,7 @@
 """From a data set's name to its arrays: find, identify, accept or refuse, decode once, open."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from clbench.data.cache import Cache
-from clbench.data.catalog import READERS, reader_of
+from clbench.data.catalog import reader_of
 from clbench.data.reader import Block, Files, Inspection, Reader
 from clbench.errors import UserError
 
@@ -38,44 +38,26 @@ class DataSet:
     """Empty for the official, complete data; else how they differ, printed with every result."""
 
 
-@dataclass(frozen=True)
-class Description:
-    """A data set as it is officially, before anything is read."""
-
-    title: str
-    classes: int
-    shape: tuple[int, int, int]
-    sizes: dict[str, int]
-
-
-def describe() -> dict[str, Description]:
-    """Title, classes, image shape and official sizes of every data set clbench knows."""
-    return {
-        name: Description(reader.title, reader.classes, reader.shape, dict(reader.sizes))
-        for name, reader in READERS.items()
-    }
-
-
 def data_root(flag: str | None = None) -> Path:
     """The folder of the data: the flag, else CLBENCH_DATA, else the platform's cache folder."""
-    given = flag or os.environ.get("CLBENCH_DATA")
-    return Path(given).expanduser() if given else _platform_folder() / "data"
+    return _folder(flag or os.environ.get("CLBENCH_DATA"), "data")
 
 
 def cache_root() -> Path:
     """The folder of decoded images: CLBENCH_CACHE, else the platform's cache folder."""
-    given = os.environ.get("CLBENCH_CACHE")
-    return Path(given).expanduser() if given else _platform_folder() / "decoded"
+    return _folder(os.environ.get("CLBENCH_CACHE"), "decoded")
+
+
+def _folder(given: str | None, usual: str) -> Path:
+    import platformdirs
+
+    return Path(given).expanduser() if given else platformdirs.user_cache_path("clbench") / usual
 
 
 def load(
     name: str, root: Path | None = None, accept: bool = False, cache: Path | None = None
 ) -> DataSet:
-    """Open a data set, decoding it on first use.
-
-    Data that differ from the official ones raise a UserError unless `accept`; then the `note` of
-    the result says how they differ.
-    """
+    """Open a data set, decoded on first use. Unofficial data need `accept` and have a `note`."""
     reader = reader_of(name)
     source = locate(reader, root or data_root())
     return open_files(reader, source, accept, Cache(cache or cache_root()))
@@ -99,38 +81,30 @@ def locate(reader: Reader, root: Path) -> Files:
 def open_files(
     reader: Reader, source: Files, accept: bool, cache: Cache, instead: str = ""
 ) -> DataSet:
-    """Open the data set at `source` through the cache.
-
-    An error for data that are not official says what to do `instead` of accepting them; by
-    default, to move them away and get the official ones.
-    """
+    """Open the data set at `source`; if it is not official, an error says what to do `instead`."""
     with _readable(source.where):
-        return _open(reader, source, accept, cache, instead)
-
-
-def _open(reader: Reader, source: Files, accept: bool, cache: Cache, instead: str) -> DataSet:
-    before = source.fingerprint()
-    inspection = identify(reader, source, cache)
-    if inspection.problem and not accept:
-        raise UserError(
-            f"{source.where} is not the official, complete {reader.title}: {inspection.problem}. "
-            "Add --accept-data to your command to use it as it is; every result will say so. "
-            f"Or {instead or _replace(reader, source)}."
-        )
-    entry = cache.open(reader, inspection.sha256)
-    if entry is None:
-        decoded = reader.decode(source, accept)
-        decoded.blocks = _unchanged(source, before, decoded.blocks)
-        entry = cache.build(reader, inspection.sha256, decoded)
-    if entry.remarks and not accept:
-        raise UserError(
-            f"{source.where} can be used only {', '.join(entry.remarks)}. "
-            "Add --accept-data to your command to allow that; every result will say so."
-        )
-    parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
-    sizes = {part: len(images.labels) for part, images in parts.items()}
-    words = note(reader, inspection.problem, sizes, entry.classes, entry.remarks)
-    return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
+        before = source.fingerprint()
+        inspection = identify(reader, source, cache)
+        if inspection.problem and not accept:
+            raise UserError(
+                f"{source.where} is not the official, complete {reader.title}: "
+                f"{inspection.problem}. Add --accept-data to your command to use it as it is; "
+                f"every result will say so. Or {instead or _replace(reader, source)}."
+            )
+        entry = cache.open(reader, inspection.sha256)
+        if entry is None:
+            decoded = reader.decode(source, accept)
+            decoded.blocks = _unchanged(source, before, decoded.blocks)
+            entry = cache.build(reader, inspection.sha256, decoded)
+        if entry.remarks and not accept:
+            raise UserError(
+                f"{source.where} can be used only {', '.join(entry.remarks)}. "
+                "Add --accept-data to your command to allow that; every result will say so."
+            )
+        parts = {part: Images(*arrays) for part, arrays in entry.parts.items()}
+        sizes = {part: len(images.labels) for part, images in parts.items()}
+        words = note(reader, inspection.problem, sizes, entry.classes, entry.remarks)
+        return DataSet(reader.name, parts, entry.classes, inspection.sha256, words)
 
 
 def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:
@@ -169,27 +143,16 @@ def _unchanged(source: Files, before: object, blocks: Iterator[Block]) -> Iterat
 
 
 def note(
-    reader: Reader,
-    problem: str,
-    sizes: dict[str, int],
-    classes: int | None = None,
-    remarks: tuple[str, ...] = (),
+    reader: Reader, problem: str, sizes: dict[str, int], classes: int = 0, more: Sequence[str] = ()
 ) -> str:
     """How the data differ from the official ones, as printed with results; empty if they do not."""
-    words = list(remarks)
+    words = []
     found, official = sum(sizes.values()), sum(reader.sizes.values())
     if problem and found < official:
-        words.insert(0, f"subset: {found:,} of {official:,} images")
-        if classes is not None and classes != reader.classes:
-            words.insert(1, f"{classes} of {reader.classes} classes")
-    elif problem and found > official:
-        words.insert(0, f"{found:,} images instead of {official:,}")
+        words.append(f"subset: {found:,} of {official:,} images")
+        if classes not in (0, reader.classes):
+            words.append(f"{classes} of {reader.classes} classes")
     elif problem:
-        words.insert(0, "unofficial encoding")
-    return ", ".join(words)
-
-
-def _platform_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("clbench"))
+        larger = f"{found:,} images instead of {official:,}"
+        words.append(larger if found > official else "unofficial encoding")
+    return ", ".join([*words, *more])

@@ -36,6 +36,8 @@ FILES = ("train", "val", "test")
 PER_CLASS = 600
 ROWS = 500
 """Images per decoded block: 10 MB."""
+Parts = dict[str, dict[str, list[str]]]
+"""Part -> class -> names of images."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,13 @@ class MiniImageNet(Reader):
     by_count = True
 
     def look(self, folder: Path) -> Files | None:
-        tables = {f"{file}.csv": folder / f"{file}.csv" for file in FILES}
-        if (folder / "images").is_dir() and any(path.is_file() for path in tables.values()):
-            found = {name: path if path.is_file() else None for name, path in tables.items()}
-            csvs = all_or_none(folder, found)
-            return Files(folder, {**(csvs or {}), "images": folder / "images"}, layout="csv")
-        caches = {file: folder / f"mini-imagenet-cache-{file}.pkl" for file in FILES}
-        found = {path.name: path if path.is_file() else None for path in caches.values()}
-        if files := all_or_none(folder, found):
-            return Files(folder, files, layout="pickles")
+        images = folder / "images"
+        tables = [folder / f"{file}.csv" for file in FILES if images.is_dir()]
+        if found := all_or_none(folder, {path.name: path for path in tables}):
+            return Files(folder, {**found, "images": images}, layout="csv")
+        caches = [folder / f"mini-imagenet-cache-{file}.pkl" for file in FILES]
+        if found := all_or_none(folder, {path.name: path for path in caches}):
+            return Files(folder, found, layout="pickles")
         classes = _class_folders(folder)
         return Files(folder, classes, layout="folders") if classes else None
 
@@ -62,11 +62,8 @@ class MiniImageNet(Reader):
             digests = {name: _hash_file(path) for name, path in source.files.items()}
             return Inspection(identity(digests), self._problem(_pickled_classes(source)))
         index = _index(source)
-        digests = {
-            f"{label}/{name}": _hash_file(path)
-            for label, files in index.items()
-            for name, path in files.items()
-        }
+        images = [(f"{label}/{n}", path) for label in index for n, path in index[label].items()]
+        digests = {name: _hash_file(path) for name, path in images}
         return Inspection(identity(digests), self._problem(index))
 
     def count(self, source: Files) -> dict[str, int]:
@@ -80,16 +77,12 @@ class MiniImageNet(Reader):
             return Decoded(_sizes(parts), len(classes), self._unpickled(source, classes, parts))
         index = _index(source)
         parts = _divide(index)
-        decoded = Decoded(_sizes(parts), len(index), iter(()))
-        remarks = decoded.remarks if accept else None
-        decoded.blocks = self._decoded(index, parts, remarks)
-        return decoded
+        remarks: set[str] = set()
+        blocks = self._decoded(index, parts, remarks if accept else None)
+        return Decoded(_sizes(parts), len(index), blocks, remarks)
 
     def _decoded(
-        self,
-        index: Mapping[str, Mapping[str, Path]],
-        parts: dict[str, dict[str, list[str]]],
-        remarks: set[str] | None,
+        self, index: dict[str, dict[str, Path]], parts: Parts, remarks: set[str] | None
     ) -> Iterator[Block]:
         for part, chosen in parts.items():
             for number, label in enumerate(index):
@@ -105,10 +98,7 @@ class MiniImageNet(Reader):
             raise UserError(f"{error} Add --accept-data to your command to resize it.") from None
 
     def _unpickled(
-        self,
-        source: Files,
-        classes: dict[str, list[str]],
-        parts: dict[str, dict[str, list[str]]],
+        self, source: Files, classes: dict[str, list[str]], parts: Parts
     ) -> Iterator[Block]:
         numbers = {label: number for number, label in enumerate(classes)}
         for path in source.files.values():  # one at a time, because the largest takes 0.8 GB
@@ -135,12 +125,9 @@ class MiniImageNet(Reader):
 def _class_folders(folder: Path) -> dict[str, Path]:
     """`class` or `train/class` -> folder, for each folder named like a WordNet id."""
     tops = [folder / file for file in FILES if (folder / file).is_dir()] or [folder]
-    found = {}
-    for top in tops:
-        for path in sorted(top.iterdir()):
-            if path.is_dir() and path.name[0] == "n" and path.name[1:].isdigit():
-                found[str(path.relative_to(folder))] = path
-    return found
+    paths = [path for top in tops for path in sorted(top.iterdir()) if path.is_dir()]
+    found = [path for path in paths if path.name[0] == "n" and path.name[1:].isdigit()]
+    return {str(path.relative_to(folder)): path for path in found}
 
 
 def _index(source: Files) -> dict[str, dict[str, Path]]:
@@ -178,9 +165,9 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
         raise UserError(f"{path} must be a CSV with the columns filename and label.") from None
 
 
-def _divide(index: Mapping[str, Mapping[str, Path] | list[str]]) -> dict[str, dict[str, list[str]]]:
-    """Part -> class -> names; one image in six of each class is for testing."""
-    parts: dict[str, dict[str, list[str]]] = {"train": {}, "test": {}}
+def _divide(index: Mapping[str, Mapping[str, Path] | list[str]]) -> Parts:
+    """One image in six of each class is for testing."""
+    parts: Parts = {"train": {}, "test": {}}
     for label, names in index.items():
         if len(names) < 2:
             raise UserError(f"The class {label} of miniImageNet has one image: two are needed.")
@@ -191,7 +178,7 @@ def _divide(index: Mapping[str, Mapping[str, Path] | list[str]]) -> dict[str, di
     return parts
 
 
-def _sizes(parts: dict[str, dict[str, list[str]]]) -> dict[str, int]:
+def _sizes(parts: Parts) -> dict[str, int]:
     return {part: sum(map(len, chosen.values())) for part, chosen in parts.items()}
 
 

@@ -3,13 +3,12 @@
 import hashlib
 import importlib.util
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import Block, Decoded, Files, Inspection, Reader, check_shape, read_gzip
+from clbench.data.reader import Decoded, Files, Inspection, Reader, check_shape, read
 from clbench.errors import UserError
 
 SHA256 = "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"
@@ -34,17 +33,13 @@ class Mnist5k(Reader):
         return Files(path, {path.name: path}) if path.is_file() else None
 
     def inspect(self, source: Files) -> Inspection:
-        found = hashlib.sha256(read_gzip(source.where)).hexdigest()
+        found = hashlib.sha256(read(source.where)).hexdigest()
         return Inspection(found, "" if found == SHA256 else f"its content has sha256 {found}")
-
-    def count(self, source: Files) -> dict[str, int]:
-        return self.decode(source, accept=True).sizes
 
     def decode(self, source: Files, accept: bool) -> Decoded:
         try:
-            table = np.loadtxt(
-                io.BytesIO(read_gzip(source.where)), np.uint8, delimiter=",", ndmin=2
-            )
+            file = io.BytesIO(read(source.where))
+            table = np.loadtxt(file, np.uint8, delimiter=",", ndmin=2)
         except ValueError as error:
             raise UserError(f"{source.where} is damaged ({error}).") from None
         check_shape(source.where, (table.shape[1],), (28 * 28 + 1,))
@@ -52,10 +47,7 @@ class Mnist5k(Reader):
         for digit in range(self.classes):
             rows = np.flatnonzero(table[:, -1] == digit)
             rank[rows] = np.arange(len(rows))
-        parts = {"train": table[rank < TRAIN], "test": table[rank >= TRAIN]}
-        return Decoded({p: len(rows) for p, rows in parts.items()}, self.classes, _blocks(parts))
-
-
-def _blocks(parts: dict[str, np.ndarray]) -> Iterator[Block]:
-    for part, rows in parts.items():
-        yield part, rows[:, :-1].reshape(-1, 1, 28, 28), rows[:, -1].astype(np.int64)
+        images, labels = table[:, :-1].reshape(-1, *self.shape), table[:, -1].astype(np.int64)
+        chosen = {"train": rank < TRAIN, "test": rank >= TRAIN}
+        parts = {part: (images[rows], labels[rows]) for part, rows in chosen.items()}
+        return Decoded.of(parts, self.classes)

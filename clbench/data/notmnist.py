@@ -103,28 +103,25 @@ def _contents(source: Files) -> dict[str, bytes]:
     return contents
 
 
-def _chain(by_letter: dict[str, list[str]]) -> list[str]:
-    return [name for names in by_letter.values() for name in names]
-
-
 def _divide(where: Path, names: list[str]) -> dict[str, list[str]]:
     """Names of each part, in order; each part must have all letters."""
     given: dict[str, dict[str, list[str]]] = {}
-    for name in sorted(names):
+    names = sorted(names)
+    for name in names:
         *top, letter, _ = name.split("/")
         given.setdefault("".join(top), {}).setdefault(letter, []).append(name)
     for part, letters in given.items():
         if missing := [letter for letter in LETTERS if letter not in letters]:
             raise UserError(f"{where / part} lacks images of the class(es) {', '.join(missing)}.")
     if set(given) == set(PARTS):
-        return {part.lower(): _chain(given[part]) for part in PARTS}
+        return {part.lower(): [n for n in names if n.startswith(f"{part}/")] for part in PARTS}
     if set(given) != {""}:
         raise UserError(f"{where} must hold the folders A to J, directly or below Train and Test.")
     by_letter = given[""]
     total = round(459 * sum(map(len, by_letter.values())) / 18_724)
     wanted = quotas({letter: len(found) for letter, found in by_letter.items()}, total)
     test = {n for letter, found in by_letter.items() for n in shuffled(found)[: wanted[letter]]}
-    parts = {"train": [n for n in _chain(by_letter) if n not in test], "test": sorted(test)}
+    parts = {"train": [name for name in names if name not in test], "test": sorted(test)}
     if lonely := [letter for letter in LETTERS if wanted[letter] >= len(by_letter[letter])]:
         raise UserError(f"{where} has one image of {', '.join(lonely)}, but two are needed.")
     return parts

@@ -1,9 +1,8 @@
 """Reading pickles of numpy arrays without running code from them.
 
 CIFAR and the miniImageNet cache are pickles, and a pickle can call any function that it names.
-Here stand-ins replace the functions that pickled arrays name, and any other name is an error. So
-neither foreign code nor numpy's own unpickling (which trusts flags and pointers) handles the file.
-Arrays pickled by Python 2 are read too, without numpy's warnings about them.
+Here stand-ins replace the functions that pickled arrays name, numpy's own unpickling included (it
+trusts flags and pointers), and any other name is an error. Arrays of Python 2 are read too.
 """
 
 import pickle

@@ -19,11 +19,8 @@ def is_picture(name: str) -> bool:
 def decode(
     where: Path | str, content: bytes, shape: tuple[int, int, int], remarks: set[str] | None = None
 ) -> np.ndarray:
-    """uint8 (C, H, W) of exactly `shape`.
-
-    An image of another size is an error, unless `remarks` is given. Then it is resized, and
-    `remarks` gets a note.
-    """
+    """uint8 (C, H, W) of exactly `shape`. Another size is an error, or is resized with a note in
+    `remarks` if they are given."""
     from PIL import Image
 
     channels, height, width = shape

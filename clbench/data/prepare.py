@@ -1,6 +1,5 @@
 """Put a data set into the data root: from the network, or from the user's own files."""
 
-import errno
 import filecmp
 import os
 import shutil
@@ -19,22 +18,13 @@ from clbench.data.reader import Files, Reader
 from clbench.errors import UserError
 
 BY_HAND = {
-    "notmnist": (
-        "clbench does not download notMNIST, because no source has a published checksum. Get "
-        "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
-        "http://yaroslavvb.com/upload/notMNIST/, and put it into {root}; or unpack it there, so "
-        "that {root}/notMNIST_small holds the folders A to J. "
-        "'clbench data prepare notmnist --from FILE_OR_FOLDER' does this for you."
-    ),
-    "miniimagenet": (
-        "clbench does not download miniImageNet, because no source has a published checksum. Get "
-        "the three files mini-imagenet-cache-{{train,val,test}}.pkl (Zenodo record 7978538), or "
-        "the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
-        "https://github.com/yaoyao-liu/mini-imagenet-tools). Put the three files, or the folder "
-        "images and the three CSV files, into {root}/miniImageNet. "
-        "'clbench data prepare miniimagenet --from FOLDER' does this for you."
-    ),
+    "notmnist": "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
+    "http://yaroslavvb.com/upload/notMNIST/",
+    "miniimagenet": "the three files mini-imagenet-cache-{train,val,test}.pkl (Zenodo record "
+    "7978538), or the 60,000 images with train.csv, val.csv and test.csv (made from ImageNet by "
+    "https://github.com/yaoyao-liu/mini-imagenet-tools)",
 }
+"""Data sets that no source offers with a checksum, and what a user can get instead."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +39,8 @@ class Download:
 def prepare(
     name: str, root: Path, cache: Path, given: Path | None = None, accept: bool = False
 ) -> tuple[DataSet, str]:
-    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten.
-
-    Also returns how the files got there: "downloaded", "copied" or "already there".
-    """
+    """Make the data set ready in `root`, verified and decoded; nothing there is overwritten. Also
+    returns how the files got there: "downloaded", "copied" or "already there"."""
     reader, store = reader_of(name), Cache(cache)
     if given is not None:
         return _take(reader, root, store, given, accept)
@@ -78,9 +66,9 @@ def downloads(name: str) -> list[Download]:
         ) from None
     if name in ("mnist", "fashion-mnist"):
         official = datasets.MNIST if name == "mnist" else datasets.FashionMNIST
-        mirrors = official.mirrors
+        place = reader_of(name).places[0]
         return [
-            Download(tuple(f"{m}{file}" for m in mirrors), md5, f"{reader_of(name).home}/{file}")
+            Download(tuple(f"{m}{file}" for m in official.mirrors), md5, f"{place}/{file}")
             for file, md5 in official.resources
         ]
     if name in ("cifar10", "cifar100"):
@@ -92,7 +80,12 @@ def downloads(name: str) -> list[Download]:
 
 def _download(reader: Reader, root: Path) -> None:
     if reader.name in BY_HAND:
-        raise UserError(BY_HAND[reader.name].format(root=root))
+        raise UserError(
+            f"clbench does not download {reader.title}, because no source has a published "
+            f"checksum. Get {BY_HAND[reader.name]}. Then put {reader.expects} into "
+            f"{root / reader.places[0]}, or type 'clbench data prepare {reader.name} --from "
+            "FILE_OR_FOLDER'."
+        )
     for file in downloads(reader.name):
         target = root / file.path
         if not target.exists():
@@ -137,7 +130,7 @@ def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
     """The data set in `given`: an archive, a folder up to three levels above, or one file of it."""
     if given.is_file() and archives.is_archive(given):
         if _archive_name(reader, given):
-            return reader.archived(given)
+            return Files(given, {given.name: given}, layout="archive")
         archives.unpack(given, unpacked)
         folder = unpacked
     else:
@@ -168,7 +161,7 @@ def _copies(reader: Reader, source: Files, root: Path, staging: Path) -> list[tu
             target = root / _archive_name(reader, path)
         else:  # a file keeps its own name, which may end in .gz
             inner = Path(name) if path.is_dir() else Path(name).with_name(path.name)
-            target = root / reader.home / inner
+            target = root / reader.places[0] / inner
         if target.exists():
             if _equal(path, target):
                 continue
@@ -212,6 +205,4 @@ def _disk(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "the disk is full" if full else error.strerror
-        raise UserError(f"The data root {root} cannot be written: {what}.") from None
+        raise UserError(f"The data root {root} cannot be written: {error.strerror}.") from None

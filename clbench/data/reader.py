@@ -36,9 +36,8 @@ class Files:
     def fingerprint(self) -> list[list[object]]:
         """Paths, sizes and times of change: equal as long as nobody touched the files.
 
-        For a folder of images, only the folder's own time counts, because checking 60,000 files
-        takes seconds on a network disk. So an image that was edited in place is not noticed. Then
-        the earlier, verified content is used, and the results are still right.
+        A folder of images counts by its own time, because checking 60,000 files takes seconds on a
+        network disk. If an image was edited in place, its earlier, verified content is used.
         """
         marks: list[list[object]] = []
         for path in self.files.values():
@@ -75,6 +74,12 @@ class Decoded:
     remarks: set[str] = field(default_factory=set)
     """Changes made to the images, such as resizing; filled while `blocks` runs."""
 
+    @classmethod
+    def of(cls, parts: Mapping[str, tuple[np.ndarray, np.ndarray]], classes: int) -> "Decoded":
+        """Whole parts: name -> images and labels."""
+        sizes = {part: len(labels) for part, (_, labels) in parts.items()}
+        return cls(sizes, classes, ((part, *pair) for part, pair in parts.items()))
+
 
 @dataclass(frozen=True)
 class Reader(ABC):
@@ -85,14 +90,12 @@ class Reader(ABC):
 
     name: str
     title: str
-    classes: int
     shape: tuple[int, int, int]
     sizes: Mapping[str, int]
     """Official number of images of each part."""
-    home: str
-    """Where `clbench data prepare` puts the files, relative to the data root."""
-    places: tuple[str, ...]
-    """Folders of the data root that may hold the files."""
+    classes: int = 10
+    places: tuple[str, ...] = ()
+    """Folders of the data root that may hold the files; `clbench data prepare` uses the first."""
     archives: tuple[str, ...] = ()
     """Archives of the data root that are read without unpacking."""
     expects: str = ""
@@ -112,12 +115,8 @@ class Reader(ABC):
                 return source
         for archive in self.archives:
             if (root / archive).is_file():
-                return self.archived(root / archive)
+                return Files(root / archive, {archive: root / archive}, layout="archive")
         return None
-
-    def archived(self, path: Path) -> Files:
-        """The data set in the archive `path`."""
-        return Files(path, {path.name: path}, layout="archive")
 
     @abstractmethod
     def look(self, folder: Path) -> Files | None:
@@ -127,24 +126,23 @@ class Reader(ABC):
     def inspect(self, source: Files) -> Inspection:
         """Read all bytes once: identify them and compare them with the official ones."""
 
-    @abstractmethod
     def count(self, source: Files) -> dict[str, int]:
         """Number of images of each part, without decoding them where the format allows."""
+        return self.decode(source, accept=True).sizes
 
     @abstractmethod
     def decode(self, source: Files, accept: bool) -> Decoded:
         """Images and labels, block by block."""
 
 
-def all_or_none(folder: Path, found: Mapping[str, Path | None]) -> dict[str, Path] | None:
-    """`found` if every file is there, None if none is, an error if some are missing."""
-    present = {name: path for name, path in found.items() if path is not None}
-    if not present:
+def all_or_none(folder: Path, files: Mapping[str, Path]) -> Mapping[str, Path] | None:
+    """`files` if all are there, None if none is, an error if some are missing."""
+    missing = [name for name, path in files.items() if not path.is_file()]
+    if len(missing) == len(files):
         return None
-    missing = [name for name in found if name not in present]
     if missing:
         raise UserError(f"{folder} is incomplete: it lacks {', '.join(missing)}.")
-    return present
+    return files
 
 
 @dataclass(frozen=True)
@@ -158,14 +156,14 @@ class OfficialFiles(Reader):
         files = all_or_none(folder, {name: self.file(folder, name) for name in self.md5})
         return Files(folder, files) if files else None
 
-    def file(self, folder: Path, name: str) -> Path | None:
-        """The file of that name in `folder`, if it is there."""
-        return path if (path := folder / name).is_file() else None
+    def file(self, folder: Path, name: str) -> Path:
+        """The place of that file in `folder`."""
+        return folder / name
 
     def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         """Name and content of each official file, each exactly once."""
         for name, path in source.files.items():
-            yield name, path.read_bytes()
+            yield name, read(path)
 
     def compare(self, source: Files, name: str, content: bytes) -> str:
         """Empty if `content` is that of the official file, else how it differs."""
@@ -191,8 +189,10 @@ def compare_md5(name: str, data: bytes, official: str) -> str:
     return "" if found == official else f"{name} has md5 {found}, the official file has {official}"
 
 
-def read_gzip(path: Path) -> bytes:
-    """The whole content of a `.gz` file; a truncated or damaged file is a UserError."""
+def read(path: Path) -> bytes:
+    """The whole content of a file, unpacked if it is a `.gz`; a damaged one is a UserError."""
+    if path.suffix != ".gz":
+        return path.read_bytes()
     try:
         with gzip.open(path) as file:
             return file.read()

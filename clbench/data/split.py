@@ -1,7 +1,6 @@
 """A fixed division into train and test for data sets that have no official one.
 
-Images are ordered by the SHA-256 of their name. This order looks random, but it is the same on
-every machine and in every version of every library, and missing images do not change it.
+Images are ordered by the SHA-256 of their name: the same on every machine, and for a subset.
 """
 
 import hashlib
@@ -14,11 +13,8 @@ def shuffled(names: Sequence[str]) -> list[str]:
 
 
 def quotas(counts: Mapping[str, int], total: int) -> dict[str, int]:
-    """`total` test images divided among classes in proportion to `counts`, at least one each.
-
-    Largest remainders: each class gets its share rounded down, and the remaining images go one by
-    one to the classes with the largest fractions (of equal ones, the first).
-    """
+    """`total` test images per class, in proportion to `counts`, at least one each. Shares
+    are rounded down, and the rest goes to the largest fractions (of equal ones, the first)."""
     everything = sum(counts.values())
     shares = {name: total * count / everything for name, count in counts.items()}
     given = {name: int(share) for name, share in shares.items()}

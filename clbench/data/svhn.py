@@ -7,13 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import (
-    Block,
-    Decoded,
-    Files,
-    OfficialFiles,
-    check_shape,
-)
+from clbench.data.reader import Block, Decoded, Files, OfficialFiles, check_shape
 from clbench.errors import UserError
 
 ROWS = 4096

@@ -14,6 +14,11 @@ class Backbone(nn.Module):
 
     features: int
     """Width of the output."""
+    layers: nn.Sequential
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
 
 
 class MLP(Backbone):
@@ -30,17 +35,11 @@ class MLP(Backbone):
             nn.ReLU(),
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out
-
 
 class AlexNet(Backbone):
     """The AlexNet-like network of HAT (Serra et al., 2018), with the paper's parameter counts.
 
-    It has three convolutions (64, 128, 256 channels; kernels size//8, size//10 and 2), each
-    followed by ReLU, dropout and max-pooling (dropout comes first here, which is equivalent), then
-    two layers of 2048 units.
+    Dropout comes before ReLU and pooling, not after them, which is equivalent.
     """
 
     features = 2048
@@ -60,10 +59,6 @@ class AlexNet(Backbone):
             layers += [nn.Linear(inputs, self.features), nn.ReLU(), Dropout(0.5)]
             inputs = self.features
         self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out
 
 
 class _Block(nn.Module):
@@ -110,7 +105,3 @@ class ResNet18(Backbone):
             ]
             inputs = outputs
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x)
-        return out

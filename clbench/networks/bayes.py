@@ -92,10 +92,7 @@ class BayesConv2d(BayesLayer):
 
 
 class BayesNet(MultiHead):
-    """A backbone and one head per task, all with Gaussian weights.
-
-    The noise of the weights replaces the backbone's dropout.
-    """
+    """A backbone and one head per task with Gaussian weights, whose noise replaces dropout."""
 
     def __init__(
         self,
@@ -163,15 +160,10 @@ class BayesNet(MultiHead):
             ]
         return torch.stack(draws).logsumexp(0) - math.log(self.test_samples)
 
-    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        return self.forward(x, task_label)
-
 
 def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> None:
-    """Add `scale` times the gradients of a function of q to the gradients of mu and rho.
-
-    They are computed by hand: with autograd a training step would take about twice the time.
-    """
+    """Add `scale` times the gradients of a function of q to those of mu and rho, by hand: with
+    autograd a training step would take about twice the time."""
     with torch.no_grad():
         for name, layer in model.bayes_layers(task).items():
             for part in ("weight", "bias"):
@@ -183,10 +175,8 @@ def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> No
 
 
 def kl_slopes(mu: Tensor, sigma: Tensor, prior: Gaussian | None) -> Gaussian:
-    """The slopes of KL(q || prior) by mu and sigma; without a prior it is N(0, 1).
-
-    Per number the KL is  log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2
-    """
+    """The slopes of KL(q || prior) by mu and sigma; no prior means N(0, 1). Per number the KL is
+    log(s0 / s) + (s^2 + (m - m0)^2) / (2 s0^2) - 1/2."""
     if prior is None:
         return mu, sigma - sigma.reciprocal()
     m0, s0 = prior

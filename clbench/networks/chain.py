@@ -17,13 +17,11 @@ class Block:
     @property
     def units(self) -> int:
         """Outputs: units, or channels."""
-        layer = self.layer
-        return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
+        return self.layer.weight.shape[0]
 
     @property
     def inputs(self) -> int:
-        layer = self.layer
-        return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+        return self.layer.weight.shape[1]
 
 
 def blocks(trunk: Backbone) -> list[Block]:

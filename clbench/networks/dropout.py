@@ -1,11 +1,10 @@
 """Dropout with masks that a CPU draws quickly.
 
-Torch draws Bernoulli masks number by number from a serial generator. That takes up to half of a
-training step of the AlexNet-like networks. Here each forward pass takes one seed from torch's
-global generator (so runs stay seeded and resumable) and draws the whole mask as 16-bit words from
-numpy's SFC64. The chance of dropping a unit is p, rounded to a multiple of 2^-16. The scale of the
-kept units uses the rounded chance, so the expectation is exact. Other devices use torch's own
-dropout, and so does a CPU under the protocol's `torch_dropout`.
+Torch draws Bernoulli masks number by number, which takes up to half of a training step of the
+AlexNet-like networks. Here each forward pass takes one seed from torch's global generator (so runs
+stay seeded and resumable) and draws the whole mask as 16-bit words from numpy's SFC64. The chance p
+is rounded to a multiple of 2^-16; the scale of the kept units uses the rounded chance. Other
+devices, and a CPU under the protocol's `torch_dropout`, use torch's own dropout.
 """
 
 import numpy as np
@@ -25,9 +24,6 @@ class Dropout(nn.Module):
         self.fast = True
         """Whether masks are drawn here instead of by torch."""
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
@@ -39,8 +35,7 @@ class Dropout(nn.Module):
 
 
 def scaled_mask(shape: torch.Size, drop: int) -> Tensor:
-    """Numbers that are 0 with chance drop / 2^16 and have a mean of 1; takes one draw from torch's
-    global generator."""
+    """0 with chance drop / 2^16, with a mean of 1; takes one draw from torch's global generator."""
     seed = int(torch.randint(2**63 - 1, ()))
     count = shape.numel()
     words = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]

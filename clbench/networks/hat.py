@@ -22,17 +22,12 @@ from clbench.networks.heads import TaskNet
 
 
 class HATNet(TaskNet):
-    """A gated trunk and one linear head per task.
-
-    In evaluation mode the gates are those at `smax`; in training mode at `s`, which `HATPlugin`
-    anneals.
-    """
+    """A gated trunk and one linear head per task; `HATPlugin` anneals `s`, and tests use `smax`."""
 
     def __init__(
         self,
         trunk: Backbone,
         classes: Sequence[int],
-        *,
         smax: float = 400.0,
         input_dropout: float = 0.0,
         dropout: float = 0.0,
@@ -43,16 +38,13 @@ class HATNet(TaskNet):
         extra = [Dropout(dropout)] if dropout else []
         self.start = Dropout(input_dropout)
         self.layers = nn.ModuleList(block.layer for block in chain)
-        self.ends = nn.ModuleList(
-            nn.Sequential(*block.end, *copy.deepcopy(extra)) for block in chain
-        )
+        ends = (nn.Sequential(*block.end, *copy.deepcopy(extra)) for block in chain)
+        self.ends = nn.ModuleList(ends)
         self.units = [block.units for block in chain]
         """Gated units of each layer."""
-        self.repeats = [1] + [
-            after.inputs // before.units for before, after in itertools.pairwise(chain)
-        ]
-        """How many inputs of each layer come from one unit below: the number of positions where
-        channels are flattened, else 1."""
+        pairs = itertools.pairwise(chain)
+        self.repeats = [1, *(after.inputs // before.units for before, after in pairs)]
+        """Inputs of each layer per unit below: the positions of a flattened channel, else 1."""
         # one parameter per layer and task, so other tasks get no gradient at all
         self.embeddings = nn.ModuleList(
             nn.ParameterList(nn.Parameter(torch.randn(n)) for _ in classes) for n in self.units

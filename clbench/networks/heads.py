@@ -15,24 +15,20 @@ Groups = list[tuple[int, int]]
 
 
 def by_task(x: Tensor, tasks: Tensor | int, forward: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Run `forward(x_k, k)` on the samples of each task k, and return the rows in their old order.
-
-    Outputs of narrow heads are padded with -inf, which a softmax over the row ignores.
-    """
+    """Run `forward(x_k, k)` on the samples of each task k, and return the rows in their old order,
+    narrow outputs padded with -inf, which a softmax over the row ignores."""
     if isinstance(tasks, int):
         return forward(x, tasks)
     if not _mixed(tasks):
         return forward(x, int(tasks[0]))
-    present, counts, order = _sorted(tasks)
-    parts = x.index_select(0, order).split(counts)
-    outs = [forward(part, k) for k, part in zip(present, parts, strict=True)]
+    present, counts = tasks.unique(return_counts=True)
+    order = tasks.argsort(stable=True)
+    parts = x.index_select(0, order).split(counts.tolist())
+    outs = [forward(part, k) for k, part in zip(present.tolist(), parts, strict=True)]
     width = max(out.shape[1] for out in outs)
-    outs = [
-        nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
-        if out.shape[1] < width
-        else out
-        for out in outs
-    ]
+    for i, out in enumerate(outs):
+        if out.shape[1] < width:
+            outs[i] = nn.functional.pad(out, (0, width - out.shape[1]), value=-torch.inf)
     return torch.cat(outs).index_select(0, order.argsort())
 
 
@@ -42,15 +38,8 @@ def _mixed(tasks: Tensor) -> bool:
     return not (one or bool((tasks == tasks[0]).all()))
 
 
-def _sorted(tasks: Tensor) -> tuple[list[int], list[int], Tensor]:
-    """The tasks, the number of samples of each, and the order that sorts rows by task."""
-    present, counts = tasks.unique(return_counts=True)
-    return present.tolist(), counts.tolist(), tasks.argsort(stable=True)
-
-
 def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
-    """The tasks, those with few samples first; their groups of equal size; and the order that sorts
-    rows in this way."""
+    """Tasks, small ones first; their groups of equal size; the order that sorts rows like that."""
     tasks = tasks.long()  # smaller integer types cannot index
     counts = tasks.bincount()
     order = (counts[tasks] * len(counts) + tasks).argsort(stable=True)
@@ -62,10 +51,9 @@ def _by_size(tasks: Tensor) -> tuple[list[int], Groups, Tensor]:
 class _Linears(torch.autograd.Function):
     """Each row through the linear head of its task; all heads have the same width.
 
-    It gives autograd's gradients without its bookkeeping for many small heads. Heads with equally
-    many rows share one batched product, so thirty heads cost little more than ten. `order` sorts
-    the rows by task, with the tasks of a group side by side; weights and biases are stacked in the
-    same order of tasks.
+    It gives autograd's gradients, but heads with equally many rows share one batched product, so
+    thirty heads cost little more than ten. `order` sorts the rows by task, with the tasks of a
+    group side by side; weights and biases are stacked in the same order.
     """
 
     @staticmethod
@@ -109,10 +97,9 @@ def _grouped(
 
 
 class TaskNet(MultiTaskModule):
-    """A network whose `forward(x, task_labels)` routes samples by task.
+    """A network whose `forward(x, task_labels)` routes samples by task. All heads exist at once.
 
-    All heads exist from the start, so Avalanche's adaptation to an experience has nothing to add.
-    Subclasses define `forward_single_task`.
+    Subclasses define `forward_single_task` or override `forward`.
     """
 
     def adaptation(self, experience: Any) -> None:
@@ -145,8 +132,7 @@ class MultiHead(TaskNet):
         return self.__dict__ | {"features": None}
 
     def train(self, mode: bool = True) -> "MultiHead":
-        """As usual, but faster: heads that are `alike` have no mode to set. Forty heads would take
-        0.1 ms, in every step of methods that switch modes to look back."""
+        """As usual, but without a mode for heads that are `alike`: forty would take 0.1 ms."""
         if not self.alike:
             return super().train(mode)
         self.training = mode
@@ -174,8 +160,7 @@ class MultiHead(TaskNet):
         return by_task(z, task_labels, lambda z, k: self.heads[k](z))
 
     def outputs(self, z: Tensor, tasks: Sequence[int]) -> Tensor:
-        """The outputs of several heads that are `alike`, (B, C, tasks), so that one softmax over
-        classes covers all tasks."""
+        """Outputs of several heads that are `alike`, (B, C, tasks), for one softmax over C."""
         weight, bias = map(torch.cat, self._parameters_of(tasks))
         out = nn.functional.linear(z, weight, bias)
         return out.view(len(z), len(tasks), -1).transpose(1, 2).contiguous()
@@ -193,7 +178,3 @@ class MultiHead(TaskNet):
         plain = all(own.get("weight") is not None and own.get("bias") is not None for own in owned)
         one_width = len({head.out_features for head in linear}) == 1
         return plain and one_width and len(linear) == len(self.heads)
-
-    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        out: Tensor = self.heads[task_label](self.trunk(x))
-        return out

@@ -62,10 +62,7 @@ class Column(nn.Module):
             self.laterals.append(Lateral(earlier, units[-1], False, out))
 
     def forward(self, x: Tensor, before: list[list[Tensor]], fixed: bool) -> list[Tensor]:
-        """The outputs of all layers and of the head; `before` holds those of earlier columns.
-
-        With `fixed`, the column runs without dropout.
-        """
+        """Outputs of all layers and the head, given those `before`; no dropout if `fixed`."""
         outputs: list[Tensor] = []
         for i, layer in enumerate([*self.layers, self.head]):
             z = enter(layer, outputs[-1] if i else x)
@@ -81,8 +78,7 @@ class Column(nn.Module):
 class PNNNet(TaskNet):
     """One column per task, of `width` times the trunk's units in each layer.
 
-    A sample of task k runs through columns 1 to k, so the cost grows with k. No gradient reaches
-    the earlier columns, so their outputs never change.
+    A sample of task k runs through columns 1 to k; no gradient reaches the earlier ones.
     """
 
     def __init__(self, trunk: Backbone, classes: Sequence[int], width: float) -> None:

@@ -1,10 +1,9 @@
 """ReLU and max-pooling in one, fast on a CPU.
 
-Torch pools images in channel order one number at a time, and images in pixel order
-(`channels_last`) many at once, about ten times faster. So images are converted first. The ReLU
-follows the pooling, which leaves a quarter of the numbers. The maximum of a window and the place
-that gets its gradient are the same in either order, bit for bit. For the same reason dropout can
-come before both.
+Torch pools images in pixel order (`channels_last`) about ten times faster than in channel order, so
+images are converted first. The ReLU follows the pooling, which leaves a quarter of the numbers. The
+maximum of a window and the place that gets its gradient are the same in either order, bit for bit.
+For the same reason dropout can come before both.
 """
 
 from typing import Any

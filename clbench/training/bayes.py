@@ -9,10 +9,7 @@ from clbench.networks.bayes import add_gradient
 
 
 class BayesPlugin(SupervisedPlugin):
-    """Minimises E_q[CE] + complexity / N, with N the number of the task's samples.
-
-    The complexity is a sum over the trunk and the current head. Only its gradient is computed.
-    """
+    """Minimises E_q[CE] + complexity / N, the latter a sum over the trunk and the current head."""
 
     def __init__(self, samples: int = 1) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""Memories of past samples: a reservoir, and a fixed number per class.
+"""Memories of past samples, in tensors: a reservoir, and a fixed number per class.
 
-Both keep network inputs with labels and tasks in tensors, draw from the global generator (which the
-runner seeds), and save their state in checkpoints.
+Both draw from the global generator, which the runner seeds, and save their state in checkpoints.
 """
 
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from clbench.loader import batches
+from clbench.loader import samples
 from clbench.memory import Memory, of_tensors
 from clbench.stream import Split
 
@@ -22,25 +21,31 @@ class Buffer:
         self.columns = {name: torch.empty(0) for name in ("x", "y", "t", *more)}
         self.columns["y"] = self.columns["t"] = torch.empty(0, dtype=torch.long)
 
-    @property
-    def x(self) -> Tensor:
-        return self.columns["x"]
-
-    @property
-    def y(self) -> Tensor:
-        return self.columns["y"]
-
-    @property
-    def t(self) -> Tensor:
-        return self.columns["t"]
-
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.columns["y"])
 
     def draw(self, n: int) -> tuple[Tensor, ...]:
         """All columns of up to n different samples, at random."""
         rows = torch.randperm(len(self))[:n]
         return tuple(column.index_select(0, rows) for column in self.columns.values())
+
+    def join(self, strategy: Any, n: int | None) -> None:
+        """Add n samples, or as many as it has itself, to the strategy's batch of x, y and t."""
+        if len(self):
+            now = strategy.mbatch
+            drawn = (part.to(strategy.device) for part in self.draw(n or len(now[1])))
+            batch = (now[0], now[1], now[-1])
+            strategy.mbatch = [torch.cat(pair) for pair in zip(batch, drawn, strict=True)]
+
+    def of_task(self, task: int) -> tuple[Tensor, ...]:
+        """All columns of the samples of one task."""
+        mine = self.columns["t"] == task
+        return tuple(column[mine] for column in self.columns.values())
+
+    @property
+    def tasks(self) -> list[int]:
+        """The tasks of its samples, in order."""
+        return self.columns["t"].unique().tolist()
 
     def memory(self) -> Memory:
         labels = ("y", "t")
@@ -52,7 +57,8 @@ class Buffer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.columns = {name: state[name] for name in self.columns}
 
-    def _append(self, *new: Tensor) -> None:
+    def append(self, *new: Tensor) -> None:
+        """Keep samples, given column by column."""
         empty = not len(self)
         for (name, old), rows in zip(self.columns.items(), new, strict=True):
             self.columns[name] = rows.clone() if empty else torch.cat([old, rows])
@@ -68,12 +74,11 @@ class Reservoir(Buffer):
         """Number of samples offered so far, over all epochs and tasks."""
 
     def offer(self, *new: Tensor) -> None:
-        """Offer samples, given column by column, one after the other; the n-th sample ever offered
-        is kept with chance size / n."""
+        """Offer samples, column by column; the n-th one ever is kept with chance size / n."""
         offered = len(new[0])
         free = min(self.size - len(self), offered)
         if free > 0:
-            self._append(*(rows[:free] for rows in new))
+            self.append(*(rows[:free] for rows in new))
         counts = torch.arange(self.offered + free + 1, self.offered + offered + 1)
         self.offered += offered
         slots = (torch.rand(len(counts), dtype=torch.float64) * counts).long()
@@ -99,7 +104,7 @@ class ClassBuffer(Buffer):
     def keep(self, x: Tensor, y: Tensor, t: Tensor) -> None:
         """Draw `per_class` samples of each class in (t, y)."""
         rows = self._rows(y, t)
-        self._append(x[rows], y[rows], t[rows])
+        self.append(x[rows], y[rows], t[rows])
 
     def keep_from(self, dataset: Any) -> None:
         """The same, from an Avalanche data set."""
@@ -107,10 +112,9 @@ class ClassBuffer(Buffer):
         if isinstance(split, Split):  # convert only the kept samples to network inputs
             t = torch.full_like(split.labels, split.task)
             rows = self._rows(split.labels, t)
-            self._append(split.inputs(rows), split.labels[rows], t[rows])
+            self.append(split.inputs(rows), split.labels[rows], t[rows])
         else:
-            parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
-            self.keep(*(torch.cat(column) for column in zip(*parts, strict=True)))
+            self.keep(*samples(dataset))
 
     def _rows(self, y: Tensor, t: Tensor) -> Tensor:
         kept = []

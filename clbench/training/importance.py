@@ -3,14 +3,13 @@
     1/N sum_n size(d loss(x_n, y_n) / d theta_i)
 
 With the square as size and the cross-entropy of the true label as loss, this is the diagonal of the
-empirical Fisher information. The size is that of each sample's own gradient, not of a batch's mean.
-For a linear layer with inputs a and output gradients g, the gradient of sample n is g_n a_n^T. So
-the sum of squares over the batch is (g*g)^T (a*a), and the sum of absolute values is |g|^T |a|: one
-product, without per-sample gradients in memory. For a convolution, per-sample gradients are formed
-from its unfolded input. Layers of other kinds go through `torch.func.vmap`.
+empirical Fisher information. For a linear layer with inputs a and output gradients g, the gradient
+of sample n is g_n a_n^T, so the sum of squares over a batch is the product (g*g)^T (a*a), and the
+sum of absolute values |g|^T |a|. For a convolution, per-sample gradients are formed from its
+unfolded input. Layers of other kinds go through `torch.func.vmap`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,8 +26,7 @@ def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer
     """The weights of a quadratic penalty, lowered where descent would diverge.
 
     With learning rate r and momentum m, descent on strength/2 weight d^2 diverges if
-    strength * weight > 2 (1 + m) / r. There strength * weight becomes 1 / r: one step goes to the
-    centre. All other weights stay the same, to the bit.
+    strength * weight > 2 (1 + m) / r. There it becomes 1 / r: one step goes to the centre.
     """
     group = optimizer.param_groups[0]
     steep = strength * weight > 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
@@ -37,28 +35,19 @@ def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer
 
 def empirical_fisher(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
     """The diagonal Fisher of every parameter over batches `[x, y, task labels]`, true labels."""
-
-    def loss(out: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(out, y, reduction="sum")
-
-    return mean_size(model, batches, loss, torch.square)
+    return mean_size(model, batches, nn.CrossEntropyLoss(reduction="sum"), torch.square)
 
 
 def mean_size(
     model: nn.Module, batches: Iterable[Any], loss: Loss, size: Size
 ) -> dict[str, Tensor]:
-    """The mean over samples of the size of each parameter's gradient.
-
-    The model runs in evaluation mode (no dropout) and then returns to its old mode. Parameters that
-    the samples do not use, like the heads of other tasks, get zeros.
-    """
+    """The mean over samples of the size of each parameter's gradient, in evaluation mode; 0 for
+    parameters that the samples do not use, like the heads of other tasks."""
     was_training = model.training
     model.eval()
     sums = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    plain = all(
-        _is_plain(m) for m in model.modules() if any(True for _ in m.parameters(recurse=False))
-    )
-    add = _layerwise if plain else _by_vmap
+    owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
+    add = _layerwise if all(map(_is_plain, owners)) else _by_vmap
     seen = 0
     with torch.compiler.set_stance("force_eager"):  # compiled networks do not call hooks
         device = next(model.parameters()).device
@@ -66,7 +55,8 @@ def mean_size(
             x, y, t = (part.to(device) for part in (batch[0], batch[1], batch[-1]))
             for task in t.unique().tolist():
                 rows = t == task
-                add(model, x[rows], y[rows], task, sums, loss, size)
+                for name, part in add(model, x[rows], y[rows], task, loss, size):
+                    sums[name] += part
             seen += len(y)
     model.train(was_training)
     return {name: total / seen for name, total in sums.items()}
@@ -81,14 +71,8 @@ def _is_plain(module: nn.Module) -> bool:
 
 
 def _layerwise(
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    task: int,
-    sums: dict[str, Tensor],
-    loss: Loss,
-    size: Size,
-) -> None:
+    model: nn.Module, x: Tensor, y: Tensor, task: int, loss: Loss, size: Size
+) -> Iterator[tuple[str, Tensor]]:
     calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
 
     def remember(name: str) -> Callable[[nn.Module, Any, Tensor], Tensor]:
@@ -108,36 +92,29 @@ def _layerwise(
             handle.remove()
     twice = len({name for name, *_ in calls}) != len(calls)  # its gradients would add up
     if twice or any(isinstance(m, nn.Linear) and a.dim() != 2 for _, m, a, _ in calls):
-        _by_vmap(model, x, y, task, sums, loss, size)
+        yield from _by_vmap(model, x, y, task, loss, size)
         return
     calls = [call for call in calls if call[-1].requires_grad]  # frozen layers have none
     gradients = torch.autograd.grad(total, [output for *_, output in calls])
     for (name, module, a, _), g in zip(calls, gradients, strict=True):
         if isinstance(module, nn.Linear):
-            sums[f"{name}.weight"] += size(g).T @ size(a)
+            yield f"{name}.weight", size(g).T @ size(a)
             bias = g
         else:
             assert isinstance(module, nn.Conv2d)
             assert not isinstance(module.padding, str)
-            columns = F.unfold(
-                a, module.kernel_size, module.dilation, module.padding, module.stride
-            )  # (n, in*kh*kw, L)
+            shape = module.kernel_size, module.dilation, module.padding, module.stride
+            columns = F.unfold(a, *shape)  # (n, in*kh*kw, L)
             per_sample = torch.einsum("nol,nil->noi", g.flatten(2), columns)
-            sums[f"{name}.weight"] += size(per_sample).sum(0).view_as(module.weight)
+            yield f"{name}.weight", size(per_sample).sum(0).view_as(module.weight)
             bias = g.flatten(2).sum(2)
         if module.bias is not None:
-            sums[f"{name}.bias"] += size(bias).sum(0)
+            yield f"{name}.bias", size(bias).sum(0)
 
 
 def _by_vmap(
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    task: int,
-    sums: dict[str, Tensor],
-    loss: Loss,
-    size: Size,
-) -> None:
+    model: nn.Module, x: Tensor, y: Tensor, task: int, loss: Loss, size: Size
+) -> Iterator[tuple[str, Tensor]]:
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     buffers = dict(model.named_buffers())
 
@@ -149,4 +126,4 @@ def _by_vmap(
     rows = max(1, 2**26 // sum(p.numel() for p in parameters.values()))  # about 256 MB at a time
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
         for name, g in gradients(parameters, part_x, part_y).items():
-            sums[name] += size(g).sum(0)
+            yield name, size(g).sum(0)

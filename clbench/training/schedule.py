@@ -13,10 +13,7 @@ from clbench.protocol import Protocol
 
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
-    loss, ends the task below `lr_min`, and then restores the weights of the best epoch.
-
-    It runs before a method's own plugins, so they see the restored weights after a task.
-    """
+    loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it."""
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__()
@@ -25,16 +22,11 @@ class PlateauSchedule(SupervisedPlugin):
         """One entry per epoch of the current task."""
         self.on_epoch: Callable[[dict[str, float]], None] = lambda epoch: None
         """Called with the entry of every finished epoch."""
-        self._best_loss = math.inf
-        self._best: dict[str, Tensor] = {}
-        self._bad_epochs = 0
-        self._seen = 0
-        self._loss = 0.0
-        self._started = 0.0
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.curve = []
-        self._best_loss, self._best, self._bad_epochs = math.inf, {}, 0
+        self._best: dict[str, Tensor] = {}
+        self._best_loss, self._bad_epochs = math.inf, 0
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         self._seen, self._loss, self._started = 0, 0.0, time.perf_counter()

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ STEP = (
     "after_training_iteration",
 )
 """Avalanche's hooks in a training step, in their order."""
+CLOCK = ("train_exp_counter", "train_iterations", "total_iterations")
+"""The counters of Avalanche's clock that go on from task to task."""
 
 
 def _silent_evaluator() -> Any:
@@ -40,10 +43,9 @@ def _silent_evaluator() -> Any:
 class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
-    It differs from `SupervisedTemplate` in this: batches are slices of tensors; every task starts
-    with a new SGD over the parameters that require a gradient, at the protocol's learning rate; the
-    plateau schedule runs first; there is no evaluator unless one is given, as Avalanche's copies
-    its state at every hook of every step.
+    Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new SGD over
+    the parameters that require a gradient, runs the plateau schedule first, and has no evaluator
+    unless one is given: Avalanche's copies its state at every hook of every step.
     """
 
     def __init__(
@@ -73,8 +75,7 @@ class Strategy(SupervisedTemplate):
         if evaluator is None:
             self.plugins.remove(self.evaluator)
         self.spent: defaultdict[str, float] = defaultdict(float)
-        """Seconds of training by part: data, forward, backward, optimizer, each plugin,
-        validation."""
+        """Seconds of training by part: data, forward, backward, optimizer, validation, plugins."""
         self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the current evaluation
         self._valid: tuple[Any, Any] = (None, None)  # validation data and their loader
 
@@ -94,9 +95,8 @@ class Strategy(SupervisedTemplate):
     def validate(self) -> tuple[float, float]:
         """Accuracy in percent and mean loss on the validation data of the training tasks."""
         started = time.perf_counter()
-        found = self._measure(
-            [self.stream.avalanche.valid_stream[k] for k in self.training_tasks()]
-        )
+        valid = self.stream.avalanche.valid_stream
+        found = self._measure([valid[k] for k in self.training_tasks()])
         self.spent["validation"] += time.perf_counter() - started
         return found
 
@@ -123,11 +123,7 @@ class Strategy(SupervisedTemplate):
         return {
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
-            "clock": {
-                "train_exp_counter": self.clock.train_exp_counter,
-                "train_iterations": self.clock.train_iterations,
-                "total_iterations": self.clock.total_iterations,
-            },
+            "clock": {name: getattr(self.clock, name) for name in CLOCK},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -138,8 +134,6 @@ class Strategy(SupervisedTemplate):
                 plugin.load_state_dict(plugin_state)
         for name, value in state["clock"].items():
             setattr(self.clock, name, value)
-
-    # ---- what Avalanche's template calls ----
 
     def make_optimizer(self, **kwargs: Any) -> None:
         self.optimized_param_id: dict[str, Any] = {}  # not None: it is set up
@@ -172,10 +166,7 @@ class Strategy(SupervisedTemplate):
             return super().forward().float()
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """Avalanche's loop, which looks up the plugins' handlers once per epoch, not in every step.
-
-        `spent` sums up the time of each part of a step; the clock itself takes about 1 µs per step.
-        """
+        """Avalanche's loop, with handlers looked up once per epoch, and its parts timed."""
         hooks = {event: self._hooks(event) for event in STEP}
         spent, clock = self.spent, time.perf_counter
         last = clock()
@@ -216,15 +207,6 @@ class Strategy(SupervisedTemplate):
             call("after_update")
             call("after_training_iteration")
 
-    def _before_training_epoch(self, **kwargs: Any) -> None:
-        self._call("before_training_epoch", **kwargs)
-
-    def _after_training_epoch(self, **kwargs: Any) -> None:
-        self._call("after_training_epoch", **kwargs)
-
-    def _after_training_exp(self, **kwargs: Any) -> None:
-        self._call("after_training_exp", **kwargs)
-
     def _call(self, event: str, **kwargs: Any) -> None:
         """Call the plugins' handlers for an event between epochs or after a task, and time them."""
         for part, hook in self._hooks(event):
@@ -233,9 +215,12 @@ class Strategy(SupervisedTemplate):
             taken = time.perf_counter() - started
             self.spent[part] += taken - (self.spent["validation"] - validation)
 
+    _before_training_epoch = partialmethod(_call, "before_training_epoch")
+    _after_training_epoch = partialmethod(_call, "after_training_epoch")
+    _after_training_exp = partialmethod(_call, "after_training_exp")
+
     def _hooks(self, event: str) -> list[tuple[str, Callable[..., None]]]:
-        """The plugins' handlers for an event, each with the name of its part in `spent`; inherited
-        handlers do nothing and are left out."""
+        """The plugins' own handlers for an event, each with the name of its part in `spent`."""
         empty = getattr(SupervisedPlugin, event, None)
         return [
             (f"plugin {type(plugin).__name__}", getattr(plugin, event))
@@ -269,8 +254,7 @@ class Strategy(SupervisedTemplate):
         return 100.0 * correct / seen, loss / seen
 
     def _sgd(self, model: nn.Module) -> torch.optim.SGD:
-        """SGD by the protocol; by `parameter_groups(model)` a plugin can give some parameters their
-        own options."""
+        """SGD by the protocol; a plugin's `parameter_groups(model)` have options of their own."""
         p = self.stream.protocol
         plugins = [plugin for plugin in self._given if hasattr(plugin, "parameter_groups")]
         own = [group for plugin in plugins for group in plugin.parameter_groups(model)]

@@ -16,6 +16,7 @@ from torch import nn
 
 from clbench.conformance import small_stream
 from clbench.grid import make_grid
+from clbench.methods._acl_net import ACLNet, Discriminator
 from clbench.methods._acl_plugin import (
     ACLPlugin,
     ReverseGradient,
@@ -23,7 +24,6 @@ from clbench.methods._acl_plugin import (
     cosine_loss,
 )
 from clbench.methods.acl import ACL
-from clbench.networks.acl import ACLNet, Discriminator
 from clbench.seeding import seed_everything
 
 SHAPE = (1, 28, 28)
@@ -47,18 +47,10 @@ def test_presets_change_no_parameter_count():
     assert {memory.auxiliary for memory in memories} == {4 * parameters(discriminator)}
 
 
-def test_the_plugin_alone_has_the_methods_defaults():
-    assert ACLPlugin(3, 64).settings == ACL().settings()
-    for name, value in vars(ACL().settings()).items():
-        assert value == getattr(ACL(), name), name
-    assert ACL(shared_rate=0.5).settings().shared_rate == 0.5
-    assert not ACL(shared=False).settings().discriminator  # there is no z_S for it to read
-
-
-def test_the_network_is_built_from_the_methods_values():
-    recipe = vars(ACL(latent=32, features="norm").recipe(scale=(255.0, 1.0)))
-    assert recipe.pop("scale") == (255.0, 1.0)
-    assert recipe == {n: getattr(ACL(latent=32, features="norm"), n) for n in recipe}
+def test_without_s_there_is_no_discriminator():
+    assert ACLPlugin(3, ACL()).adversarial
+    assert not ACLPlugin(3, ACL(shared=False)).adversarial  # there is no z_S for it to read
+    assert not ACLPlugin(3, ACL(discriminator=False)).adversarial
 
 
 # ---- losses ----
@@ -74,9 +66,8 @@ def test_reversal_turns_the_gradient_of_s_and_leaves_the_output():
 def adversarial_gradients(reversal: str) -> tuple[dict[str, torch.Tensor], ACLPlugin]:
     """Gradients of S from L_adv alone."""
     torch.manual_seed(0)
-    net = ACLNet(SHAPE, [2] * 3, ACL().recipe())
-    settings = ACL(task=0.0, adv=1.0, diff=0.0, reversal=reversal).settings()
-    plugin = ACLPlugin(3, 64, settings)
+    net = ACLNet(SHAPE, [2] * 3, ACL())
+    plugin = ACLPlugin(3, ACL(task=0.0, adv=1.0, diff=0.0, reversal=reversal))
     x, tasks = torch.randn(8, *SHAPE), torch.full((8,), 1)
     net.eval()  # no dropout, so that both calls see the same features
     net.training = True
@@ -134,8 +125,8 @@ def test_cosine_loss_by_hand():
 
 
 def test_d_learns_tasks_from_one_and_noise_as_zero():
-    plugin = ACLPlugin(tasks=3, latent=2, settings=ACL(d_lr=1.0).settings())
-    last = plugin.discriminator.layers[3]
+    plugin = ACLPlugin(tasks=3, method=ACL(d_lr=1.0, latent=2))
+    last = plugin.discriminator[3]
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     tasks = torch.tensor([0, 2, 2, 2])
@@ -180,15 +171,15 @@ def test_private_parts_and_heads_of_learned_tasks_do_not_move_and_s_does():
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_shared_rate_scales_the_whole_step_of_s(weight_decay):
     torch.manual_seed(0)
-    net = ACLNet(SHAPE, [2] * 2, ACL().recipe())
+    net = ACLNet(SHAPE, [2] * 2, ACL())
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0, weight_decay=weight_decay)
-    plugin = ACLPlugin(2, 64, ACL(shared_rate=0.25).settings())
+    plugin = ACLPlugin(2, ACL(shared_rate=0.25))
     plugin.done = [0]
     p = next(net.shared.parameters())
     old = p.detach().clone()
     p.grad = gradient = torch.randn_like(p)
     expected = old - 0.25 * (gradient + weight_decay * old)
-    plugin._scale_shared(SimpleNamespace(model=net, optimizer=optimizer))
+    plugin.before_update(SimpleNamespace(model=net, optimizer=optimizer))
     optimizer.step()
     torch.testing.assert_close(p.detach(), expected)
 
@@ -237,9 +228,9 @@ def test_public_code_replays_through_the_current_private_part():
 def test_memory_holds_so_many_of_each_class_with_their_labels():
     strategy = learned(tasks=2, per_class=3)
     buffer = strategy.plugins[1].buffer
-    pairs = sorted(zip(buffer.t.tolist(), buffer.y.tolist(), strict=True))
+    pairs = sorted(zip(buffer.columns["t"].tolist(), buffer.columns["y"].tolist(), strict=True))
     assert pairs == sorted([(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)] * 3)
-    for x, y, t in zip(buffer.x, buffer.y, buffer.t, strict=True):
+    for x, y, t in zip(buffer.columns["x"], buffer.columns["y"], buffer.columns["t"], strict=True):
         train = strategy.stream.tasks[int(t)].train
         same = (train.inputs() == x).flatten(1).all(1)
         assert train.labels[same].tolist() == [int(y)]
@@ -263,7 +254,7 @@ def test_every_row_of_the_ablation_table_trains(params):
     assert (net.shared is not None) == shared
     assert len(net.private) == 3 * private
     assert hasattr(plugin, "discriminator") == (discriminator and shared)
-    assert (plugin.settings.diff > 0) == diff
+    assert (plugin.method.diff > 0) == diff
     assert len(plugin.buffer) == 5 * per_class  # one sample of each class of two tasks
     s, p = 148_639, 50_240
     heads = sum(parameters(h) for h in net.heads)
@@ -304,7 +295,7 @@ def test_resume_is_exact_with_d_its_optimizer_and_the_memory(params):
     ):
         for (name, p), q in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
             assert torch.equal(p, q), name
-    assert torch.equal(whole.plugins[1].buffer.x, again.plugins[1].buffer.x)
+    assert torch.equal(whole.plugins[1].buffer.columns["x"], again.plugins[1].buffer.columns["x"])
 
 
 def test_diagnostics_tell_a_live_s_from_a_dead_one():
@@ -382,8 +373,8 @@ def test_plugin_and_network_run_in_stock_naive_on_stock_split_mnist(tmp_path):
     benchmark = SplitMNIST(5, return_task_id=True, dataset_root=tmp_path, seed=0)
     torch.manual_seed(0)
     method = ACL(features="norm", per_class=1, shared_rate=0.1)
-    net = ACLNet(SHAPE, [10] * 5, method.recipe())
-    plugin = ACLPlugin(5, 64, method.settings())
+    net = ACLNet(SHAPE, [10] * 5, method)
+    plugin = ACLPlugin(5, method)
     with pytest.warns(UserWarning, match="No loggers"):
         evaluator = EvaluationPlugin()
     strategy = Naive(

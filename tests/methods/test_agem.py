@@ -172,9 +172,9 @@ def test_the_memory_holds_so_many_of_each_class_for_any_number_of_tasks(
     for k in range(6):
         strategy.learn(k)
         buffer = strategy.plugins[1].buffer
-        pairs = list(zip(buffer.t.tolist(), buffer.y.tolist(), strict=True))
+        pairs = list(zip(buffer.columns["t"].tolist(), buffer.columns["y"].tolist(), strict=True))
         assert sorted(pairs) == sorted(2 * [(t, y) for t in range(k + 1) for y in range(2)])
-    for x, y, t in zip(buffer.x, buffer.y, buffer.t, strict=True):
+    for x, y, t in zip(buffer.columns["x"], buffer.columns["y"], buffer.columns["t"], strict=True):
         split = strategy.stream.tasks[int(t)].train
         same = (split.inputs() == x).flatten(1).all(1)
         assert split.labels[same].tolist() == [int(y)]

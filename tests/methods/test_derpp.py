@@ -21,7 +21,7 @@ def test_the_loss_is_that_of_the_formula(make_stream: Callable[..., Stream]) -> 
     strategy.learn(0)
     strategy.learn(1)
     plugin, model = strategy.plugins[1], strategy.model
-    assert set(plugin.buffer.t.tolist()) == {0, 1}
+    assert set(plugin.buffer.columns["t"].tolist()) == {0, 1}
     now = torch.tensor(2.0)
     strategy.loss = now
     torch.manual_seed(5)
@@ -81,5 +81,5 @@ def test_an_empty_reservoir_adds_nothing() -> None:
     class Now:
         loss = torch.tensor(2.0)
 
-    DERPPPlugin(size=4, width=2).before_backward(Now)
+    DERPPPlugin(size=4, width=2, alpha=0.1, beta=0.5).before_backward(Now)
     assert Now.loss == 2.0

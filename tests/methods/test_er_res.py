@@ -56,7 +56,7 @@ def test_the_reservoir_counts_over_epochs_and_tasks(make_stream: Callable[..., S
         assert strategy.plugins[1].buffer.offered == 2 * images * (k + 1)
     assert len(strategy.plugins[1].buffer) == 3 * 6  # per class, of all six classes
     assert strategy.memory().replay == 18 * 36 * 4
-    assert set(strategy.plugins[1].buffer.t.tolist()) == {0, 1, 2}
+    assert set(strategy.plugins[1].buffer.columns["t"].tolist()) == {0, 1, 2}
 
 
 def test_replayed_samples_are_not_offered_again(make_stream: Callable[..., Stream]) -> None:
@@ -66,4 +66,4 @@ def test_replayed_samples_are_not_offered_again(make_stream: Callable[..., Strea
         strategy.learn(k)
     buffer = strategy.plugins[1].buffer
     assert len(buffer) == 2 * 68  # each training image once
-    assert len(buffer.x.flatten(1).unique(dim=0)) == 2 * 68
+    assert len(buffer.columns["x"].flatten(1).unique(dim=0)) == 2 * 68

@@ -156,7 +156,9 @@ def test_the_plugin_works_in_stock_naive() -> None:
     )
     for experience in made.train_stream:
         strategy.train(experience)
-    pairs = list(zip(plugin.buffer.t.tolist(), plugin.buffer.y.tolist(), strict=True))
+    pairs = list(
+        zip(plugin.buffer.columns["t"].tolist(), plugin.buffer.columns["y"].tolist(), strict=True)
+    )
     assert sorted(pairs) == sorted(4 * [(t, y) for t in range(TASKS) for y in range(2)])
     for task, experience in enumerate(made.test_stream):
         x = torch.stack([experience.dataset[i][0] for i in range(30)])

@@ -151,7 +151,7 @@ def test_a_weight_between_claimed_units_does_not_move_at_all(
     strategy.learn(0)
     plugin, net = strategy.plugins[1], strategy.model
     with torch.no_grad():
-        plugin.claimed = [(torch.arange(20) < 10).float() for _ in net.units]
+        plugin._claim([(torch.arange(20) < 10).float() for _ in net.units])
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
     strategy.learn(1)
     moved = {name: (p != before[name]) for name, p in net.named_parameters()}
@@ -196,7 +196,7 @@ def test_the_validation_loss_includes_the_regulariser_and_the_test_loss_does_not
     strategy: Any = HAT(width=20).build(make_stream(epochs=2))
     strategy.learn(0)
     plugin, streams = strategy.plugins[1], strategy.stream.avalanche
-    plugin.claimed = [torch.zeros(20), torch.zeros(20)]
+    plugin._claim([torch.zeros(20), torch.zeros(20)])
     losses = []
     for plugin.strength in (0.0, 3.0):
         losses.append(

@@ -66,8 +66,8 @@ def test_weights_and_importances_are_those_of_the_formula(
     named = list(strategy.model.named_parameters())
     for (name, p), weight, omega in zip(named, weights, omegas, strict=True):
         torch.testing.assert_close(p.detach(), weight, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(plugin.importance[name], omega, rtol=1e-3, atol=1e-5)
-        assert torch.equal(plugin.anchor[name], p)
+        torch.testing.assert_close(plugin.weight[name], omega, rtol=1e-3, atol=1e-5)
+        assert torch.equal(plugin.centre[name], p)
         assert bool((omega >= 0).all())
     assert sum(float(o.sum()) for o in omegas) > 0
 
@@ -79,7 +79,7 @@ def test_each_head_is_important_to_its_own_task_alone(make_stream: Callable[...,
     seen: list[list[bool]] = []
     for k in range(3):
         strategy.learn(k)
-        seen.append([bool(plugin.importance[f"heads.{j}.weight"].any()) for j in range(3)])
+        seen.append([bool(plugin.weight[f"heads.{j}.weight"].any()) for j in range(3)])
     assert seen == [[j <= k for j in range(3)] for k in range(3)]
 
 
@@ -100,7 +100,7 @@ def test_the_path_ends_at_the_epoch_whose_weights_are_put_back(
         if spoil:
             strategy.validate = worse
         strategy.learn(0)
-        importance: dict[str, Tensor] = strategy.plugins[1].importance
+        importance: dict[str, Tensor] = strategy.plugins[1].weight
         return importance
 
     one, three = learn(1, False), learn(3, True)
@@ -123,7 +123,7 @@ def test_a_strong_penalty_keeps_what_mattered(make_stream: Callable[..., Stream]
         strategy: Any = SI(strength=strength).build(make_stream(epochs=3, lr=0.02))
         strategy.learn(0)
         plugin = strategy.plugins[1]
-        weight, anchor = dict(plugin.importance), dict(plugin.anchor)
+        weight, anchor = dict(plugin.weight), dict(plugin.centre)
         strategy.learn(1)
         with torch.no_grad():
             named = strategy.model.named_parameters()
@@ -160,10 +160,10 @@ def test_the_plugin_works_in_stock_naive() -> None:
     """There heads are added as tasks come."""
     plugin = SIPlugin(strength=1.0)
     model = train(plugin)
-    assert plugin.importance.keys() == {name for name, _ in model.named_parameters()}
+    assert plugin.weight.keys() == {name for name, _ in model.named_parameters()}
     for task in range(TASKS):
         head = f"classifier.classifiers.{task}.classifier.weight"
-        assert float(plugin.importance[head].sum()) > 0
+        assert float(plugin.weight[head].sum()) > 0
 
 
 @pytest.mark.filterwarnings("ignore:No loggers specified", "ignore:__array_wrap__")

@@ -47,13 +47,15 @@ def ewc(plugin: Any) -> None:
 
 
 def agem(plugin: Any) -> None:
-    pairs = list(zip(plugin.buffer.t.tolist(), plugin.buffer.y.tolist(), strict=True))
+    pairs = list(
+        zip(plugin.buffer.columns["t"].tolist(), plugin.buffer.columns["y"].tolist(), strict=True)
+    )
     assert sorted(pairs) == sorted(4 * [(t, y) for t in range(TASKS) for y in range(2)])
 
 
 def reservoir(plugin: Any) -> None:
     assert plugin.buffer.offered == 3 * 40 * TASKS
-    assert set(plugin.buffer.t.tolist()) == {0, 1, 2}
+    assert set(plugin.buffer.columns["t"].tolist()) == {0, 1, 2}
 
 
 def lwf(plugin: Any) -> None:
@@ -101,7 +103,7 @@ def train(plugin: Any, model: Any, experiences: Any) -> None:
         (lambda: GEMPlugin(per_class=4), agem),
         (lambda: ReservoirReplayPlugin(size=12), reservoir),
         (lambda: MASPlugin(strength=0.1), ewc),
-        (lambda: DERPPPlugin(size=12, width=2), reservoir),
+        (lambda: DERPPPlugin(size=12, width=2, alpha=0.1, beta=0.5), reservoir),
         (lambda: LwFPlugin(), lwf),
     ],
     ids=["ewc", "agem", "gem", "er-res", "mas", "derpp", "lwf"],

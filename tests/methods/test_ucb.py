@@ -42,7 +42,7 @@ def test_the_slopes_are_those_of_the_kl_and_reach_means_and_sigmas() -> None:
     """With both Gaussians alike the KL is known; many draws come near its gradients."""
     torch.manual_seed(0)
     net = BayesNet(MLP((3,), width=4), [2, 2], rho=0.0)
-    plugin = UCBPlugin(pi=0.5, sigma1=0.7, sigma2=0.7)
+    plugin = UCBPlugin(samples=1, pi=0.5, sigma1=0.7, sigma2=0.7)
     used = list(net.posterior(1).values())
     exact = sum(kl_divergence(Normal(m, s), Normal(0.0, 0.7)).sum() for m, s in used)
     assert isinstance(exact, torch.Tensor)
@@ -127,7 +127,7 @@ def test_the_spread_of_sigma_tells_whether_weights_differ(
 
 
 def test_a_head_that_comes_back_moves_by_its_sigma(make_stream: Callable[..., Stream]) -> None:
-    plugin = UCBPlugin()
+    plugin = UCBPlugin(1, 0.25, 1.0, 0.3)
     net = BayesNet(MLP((4,), width=3), [2, 2], rho=-2.0)
     plugin.tasks, plugin.k = [0], 0
     for p in net.parameters():
@@ -161,7 +161,7 @@ def test_it_refuses_what_has_no_sigma(make_stream: Callable[..., Stream]) -> Non
 @pytest.mark.filterwarnings("ignore:No loggers specified")
 def test_the_plugin_works_in_stock_naive() -> None:
     torch.manual_seed(0)
-    model, plugin = BayesNet(MLP((16,), width=32), [2] * TASKS), UCBPlugin()
+    model, plugin = BayesNet(MLP((16,), width=32), [2] * TASKS), UCBPlugin(1, 0.25, 1.0, 0.3)
     strategy = Naive(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.2),

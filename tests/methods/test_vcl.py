@@ -137,7 +137,7 @@ def test_weights_are_those_of_the_formula(make_stream: Callable[..., Stream], sa
     strategy = learned(method, make_stream(epochs=1, lr=0.5), 2)
     torch.manual_seed(0)
     stream = make_stream(epochs=1, lr=0.5)
-    net = method.network(stream)
+    net: Any = method.build(stream).model
     start = copy.deepcopy(net.state_dict())
     prior: dict[str, Normal] = {}
     for k in range(2):
@@ -238,12 +238,12 @@ def test_the_coreset_is_held_back_from_training(make_stream: Callable[..., Strea
     split = strategy.stream.tasks[0].train
     x = split.inputs()
     rows = k_center(x, 8)
-    assert torch.equal(plugin.kept.x, x[rows])
-    assert torch.equal(plugin.kept.y, split.labels[rows])
+    assert torch.equal(plugin.kept.columns["x"], x[rows])
+    assert torch.equal(plugin.kept.columns["y"], split.labels[rows])
     assert plugin.n == len(x) - 8
     trained = torch.cat(seen[: len(seen) // 2])
     assert len(trained) == len(x) - 8
-    assert float(torch.cdist(trained.flatten(1), plugin.kept.x.flatten(1)).min()) > 0.01
+    assert float(torch.cdist(trained.flatten(1), plugin.kept.columns["x"].flatten(1)).min()) > 0.01
     assert strategy.memory().replay == BYTES * 8 * 36
 
 
@@ -264,7 +264,7 @@ def test_a_test_fits_a_copy_and_leaves_everything_alone(
         assert torch.equal(value, weights[name])
     assert tested[0] is not model
     assert tested[2] is model  # a task without a coreset yet
-    x, y = plugin.kept.of_task(0)
+    x, y, _ = plugin.kept.of_task(0)
     assert len(y) == 8
     fitted, plain = tested[0], model.eval()
     with torch.no_grad():

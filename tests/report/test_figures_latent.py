@@ -11,7 +11,7 @@ import torch
 from clbench.build import build
 from clbench.errors import UserError
 from clbench.grid import cell_of
-from clbench.networks.acl import ACLNet
+from clbench.methods._acl_net import ACLNet
 from clbench.record import encode
 from clbench.report import tables
 from clbench.report.figures import checkpoints, latent, style

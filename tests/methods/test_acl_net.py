@@ -3,8 +3,8 @@
 import pytest
 from torch import nn
 
+from clbench.methods._acl_net import ACLNet
 from clbench.methods.acl import ACL
-from clbench.networks.acl import ACLNet
 
 SHAPE = (1, 28, 28)
 
@@ -28,6 +28,6 @@ def parameters(module: nn.Module) -> int:
 @pytest.mark.parametrize("features", ["relu", "norm"])
 def test_parameters_are_those_of_the_paper(shape, classes, latent, head, per_task, total, features):
     method = ACL(latent=latent, head1=head[0], head2=head[1], features=features)
-    net = ACLNet(shape, classes, method.recipe())
+    net = ACLNet(shape, classes, method)
     assert parameters(net.private[0]) + parameters(net.heads[0]) == per_task
     assert parameters(net) == total

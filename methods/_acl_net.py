@@ -6,7 +6,7 @@ in the paper's text give other counts.)
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,49 +16,39 @@ from clbench.networks.dropout import Dropout
 from clbench.networks.heads import TaskNet, by_task
 from clbench.networks.pooling import ReLUMaxPool2d
 
+if TYPE_CHECKING:
+    from .acl import ACL
+
 HIDDEN = 175
 """Hidden width of the shared MLP and of the discriminator."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The values that an ACLNet is built from: `ACL().recipe()` gives the method's defaults.
+class ACLNet(TaskNet):
+    """f^k(x) = p^k(P^k(x) + S(x)), the plus being a concatenation, with the sizes of a `method`.
 
-    The method's parameters of the same names have the explanations. Some of the reasons: a layer
-    norm at the end of z keeps either branch from dying or drowning the other; from torch's default
-    initialisation the seven layers of a convolutional S pass on almost no signal.
+    A layer norm at the end of z keeps either branch from dying or drowning the other. From torch's
+    default initialisation the seven layers of a convolutional S pass on almost no signal.
     """
 
-    latent: int
-    head1: int
-    head2: int
-    shared: bool
-    private: bool
-    features: str
-    he_init: bool
-    shared_dropout: str
-    head_dropout: float
-    branch_drop: float
-    scale: tuple[float, float]
-    """The network first turns its inputs x into scale[0] * x + scale[1]."""
-
-
-class ACLNet(TaskNet):
-    """f^k(x) = p^k(P^k(x) + S(x)), the plus being a concatenation."""
-
-    def __init__(self, input_shape: Sequence[int], classes: Sequence[int], recipe: Recipe) -> None:
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        classes: Sequence[int],
+        method: "ACL",
+        scale: tuple[float, float] = (1.0, 0.0),
+    ) -> None:
+        """The network first turns its inputs x into scale[0] * x + scale[1]."""
         super().__init__()
-        if not (recipe.shared or recipe.private):
+        if not (method.shared or method.private):
             raise ValueError("ACL needs S or P, but both shared and private are false")
-        self.recipe = recipe
+        self.branch_drop, self.scale = method.branch_drop, scale
         flat = len(input_shape) < 3 or min(input_shape[1:]) < 32
         shared, private = (_shared_mlp, _private_mlp) if flat else (_shared_conv, _private_conv)
-        self.shared = shared(input_shape, recipe) if recipe.shared else None
-        self.private = nn.ModuleList(
-            private(input_shape, recipe) for _ in classes if recipe.private
-        )
-        width = recipe.latent * (recipe.shared + recipe.private)
-        self.heads = nn.ModuleList(_head(width, recipe, c) for c in classes)
+        self.shared = shared(input_shape, method) if method.shared else None
+        branches = (private(input_shape, method) for _ in classes if method.private)
+        self.private = nn.ModuleList(branches)
+        width = method.latent * (method.shared + method.private)
+        self.heads = nn.ModuleList(_head(width, method, c) for c in classes)
         self.current_private: int | None = None
         """If set, all samples go through this P, as in the public code."""
         self.last: tuple[Tensor, Tensor] | None = None
@@ -81,7 +71,7 @@ class ACLNet(TaskNet):
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
         """z_S and z_P of each sample, z_P by the P of its task; of width 0 where a branch is off.
 
-        S does not run if `known` has the z_S of this very x and x needs no gradient.
+        S does not run if `known` has the z_S of this x and x needs no gradient.
         """
         known = self.known
         if known is None or known.x is not x or x.requires_grad:
@@ -101,7 +91,7 @@ class ACLNet(TaskNet):
 
     def scaled(self, x: Tensor) -> Tensor:
         """The inputs of the branches."""
-        scale, shift = self.recipe.scale
+        scale, shift = self.scale
         return x if (scale, shift) == (1.0, 0.0) else x * scale + shift
 
     def classify(self, z_s: Tensor, z_p: Tensor, tasks: Tensor | int) -> Tensor:
@@ -112,47 +102,35 @@ class ACLNet(TaskNet):
         z_s, z_p = self.latents(x, task_labels)
         if self.training:
             self.last = (z_s.float(), z_p.float())
-            if self.recipe.branch_drop > 0 and z_s.numel() and z_p.numel():
+            if self.branch_drop > 0 and z_s.numel() and z_p.numel():
                 z_s, z_p = self._drop_branches(z_s, z_p)
         return self.classify(z_s, z_p, task_labels)
 
-    def forward_single_task(self, x: Tensor, task_label: int) -> Tensor:
-        return self.forward(x, task_label)
-
     def _drop_branches(self, z_s: Tensor, z_p: Tensor) -> tuple[Tensor, Tensor]:
         """Zero one branch for some samples, and scale up the others, as dropout does."""
-        rate = self.recipe.branch_drop
+        rate = self.branch_drop
         draw = torch.rand(len(z_s), 1, device=z_s.device)
         scale = 1 / (1 - rate)
         return z_s * ((draw >= rate) * scale), z_p * (((draw < rate) | (draw >= 2 * rate)) * scale)
 
 
-class Discriminator(nn.Module):
+class Discriminator(nn.Sequential):
     """Predicts which task a z_S comes from; label 0 is noise."""
 
     def __init__(self, latent: int, labels: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(latent, HIDDEN),
-            nn.LeakyReLU(),
-            nn.Linear(HIDDEN, HIDDEN),
-            nn.Linear(HIDDEN, labels),
-        )
-
-    def forward(self, z: Tensor) -> Tensor:
-        out: Tensor = self.layers(z)
-        return out
+        hidden = nn.Linear(latent, HIDDEN), nn.LeakyReLU(), nn.Linear(HIDDEN, HIDDEN)
+        super().__init__(*hidden, nn.Linear(HIDDEN, labels))
 
 
-def _end(recipe: Recipe, dropout: float = 0.0) -> list[nn.Module]:
-    norm = nn.LayerNorm(recipe.latent, elementwise_affine=False)
-    if recipe.features != "relu":
-        return [norm] if recipe.features == "norm" else [nn.ReLU(), norm]
+def _end(method: "ACL", dropout: float = 0.0) -> list[nn.Module]:
+    norm = nn.LayerNorm(method.latent, elementwise_affine=False)
+    if method.features != "relu":
+        return [norm] if method.features == "norm" else [nn.ReLU(), norm]
     return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
 
 
-def _finish(layers: list[nn.Module], recipe: Recipe) -> nn.Sequential:
-    if recipe.he_init:
+def _finish(layers: list[nn.Module], method: "ACL") -> nn.Sequential:
+    if method.he_init:
         for layer in layers:
             if isinstance(layer, nn.Linear | nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -161,31 +139,31 @@ def _finish(layers: list[nn.Module], recipe: Recipe) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def _shared_mlp(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
-    dropout = 0.2 if recipe.shared_dropout == "layers" else 0.3
+def _shared_mlp(input_shape: Sequence[int], method: "ACL") -> nn.Sequential:
+    dropout = 0.2 if method.shared_dropout == "layers" else 0.3
     layers = [
         nn.Flatten(),
         nn.Linear(math.prod(input_shape), HIDDEN),
         nn.ReLU(),
         Dropout(dropout),
-        nn.Linear(HIDDEN, recipe.latent),
-        *_end(recipe, 0.2),
+        nn.Linear(HIDDEN, method.latent),
+        *_end(method, 0.2),
     ]
-    return _finish(layers, recipe)
+    return _finish(layers, method)
 
 
-def _private_mlp(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
-    linear = nn.Linear(math.prod(input_shape), recipe.latent)
-    return nn.Sequential(nn.Flatten(), linear, *_end(recipe))
+def _private_mlp(input_shape: Sequence[int], method: "ACL") -> nn.Sequential:
+    linear = nn.Linear(math.prod(input_shape), method.latent)
+    return nn.Sequential(nn.Flatten(), linear, *_end(method))
 
 
 def _kernels(size: int) -> tuple[int, int, int]:
     return size // 8, size // 10, 2
 
 
-def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+def _shared_conv(input_shape: Sequence[int], method: "ACL") -> nn.Sequential:
     channels, size = input_shape[0], input_shape[1]
-    everywhere = recipe.shared_dropout == "layers"
+    everywhere = method.shared_dropout == "layers"
     layers: list[nn.Module] = []
     for width, kernel, dropout in zip((64, 128, 256), _kernels(size), (0.2, 0.2, 0.5), strict=True):
         layers.append(nn.Conv2d(channels, width, kernel))
@@ -199,27 +177,27 @@ def _shared_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
         layers += [Dropout(0.5)] if everywhere else []
         inputs = width
     layers += [] if everywhere else [Dropout(0.3)]
-    layers += [nn.Linear(inputs, recipe.latent), *_end(recipe, 0.5)]
-    return _finish(layers, recipe)
+    layers += [nn.Linear(inputs, method.latent), *_end(method, 0.5)]
+    return _finish(layers, method)
 
 
-def _private_conv(input_shape: Sequence[int], recipe: Recipe) -> nn.Sequential:
+def _private_conv(input_shape: Sequence[int], method: "ACL") -> nn.Sequential:
     channels, size = input_shape[0], input_shape[1]
     width = 32 if size < 64 else 16
     layers: list[nn.Module] = []
     for kernel, dropout in zip(_kernels(size)[:2], (0.2, 0.5), strict=True):
         layers += [nn.Conv2d(channels, width, kernel), Dropout(dropout), ReLUMaxPool2d()]
         channels, size = width, (size - kernel + 1) // 2
-    layers += [nn.Flatten(), nn.Linear(width * size * size, recipe.latent), *_end(recipe)]
+    layers += [nn.Flatten(), nn.Linear(width * size * size, method.latent), *_end(method)]
     return nn.Sequential(*layers)
 
 
-def _head(inputs: int, recipe: Recipe, classes: int) -> nn.Sequential:
+def _head(inputs: int, method: "ACL", classes: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(inputs, recipe.head1),
+        nn.Linear(inputs, method.head1),
         nn.ReLU(),
-        Dropout(recipe.head_dropout),
-        nn.Linear(recipe.head1, recipe.head2),
+        Dropout(method.head_dropout),
+        nn.Linear(method.head1, method.head2),
         nn.ReLU(),
-        nn.Linear(recipe.head2, classes),
+        nn.Linear(method.head2, classes),
     )
