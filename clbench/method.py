@@ -48,7 +48,8 @@ class Method:
     """The networks that the method can learn with; empty for any."""
     lays_open: ClassVar[dict[str, dict[str, Any]]] = {}
     """Key in the diagnostics -> how a report shows it: `title`, `kind` (`number`, `layers`,
-    `without` or `spaces`), and if wanted `unit`, `names`, and `warning` for values `below`."""
+    `without` or `spaces`), and if wanted `unit` and `names`. A `number` may also have a `warning`,
+    which is printed if it is `below` a value."""
     replay_size: ClassVar[str] = ""
     """The field that sets how many samples are kept for replay."""
 

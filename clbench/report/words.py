@@ -5,6 +5,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
@@ -165,12 +166,14 @@ _TESTED = {
 
 
 def shown_warnings(
-    lays_open: Mapping[str, Shown], numbers: Sequence[Mapping[str, float]]
+    lays_open: Mapping[str, Shown], numbers: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """What a method's diagnostics warn of; `numbers` are those of each seed after the last task."""
     found = []
     for key, shown in lays_open.items():
-        values = [own[key] for own in numbers if key in own]
+        if shown.kind != "number":
+            continue
+        values = [own[key] for own in numbers if own.get(key) is not None]
         if shown.below is None or not shown.warning or not values or len(values) < len(numbers):
             continue
         if (mean := statistics.fmean(values)) < shown.below:
