@@ -110,7 +110,7 @@ class Result:
 
     @property
     def stale(self) -> list[Cell]:
-        """The runs whose result is of another version of the code, or of other data."""
+        """The runs whose result was made by another version of the code, or with other data."""
         return self.outcome.stale
 
     def frame(self) -> "pd.DataFrame":

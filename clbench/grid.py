@@ -126,7 +126,7 @@ def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) 
 
 
 def to_run(states: dict[str, State], rerun: str) -> set[str]:
-    """Ids of the cells that the command trains: what is unfinished, and what `--rerun` adds."""
+    """Ids of the cells that the command trains: unfinished ones, and those that `--rerun` adds."""
     words = {"missing", "partial", "running"}
     if rerun != "missing":
         words |= {"failed", "stale", "done"} if rerun == "all" else {rerun}

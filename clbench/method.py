@@ -77,7 +77,7 @@ class Method:
         return declared_refusal(facts, stream.backbone, stream.protocol) or self.refuses(stream)
 
     def refuses(self, stream: "Stream") -> str:
-        """A reason of the method's own not to run on the stream, in words; empty if there is none.
+        """Why this method cannot run on the stream, as a sentence; empty if it can.
 
         Networks and fixed values of the protocol are declared instead.
         """

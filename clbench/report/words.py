@@ -1,4 +1,4 @@
-"""The sentences around a table: what it was made with, what is not in it, what to be wary of."""
+"""The sentences around a table: the setting, the runs that are left out, and the warnings."""
 
 import math
 import re
@@ -62,7 +62,7 @@ def spread(rows: list[Row], shown: str) -> str:
 def warnings(
     rows: list[Row], columns: list[Column], skipped: int, name: Callable[[Row], str]
 ) -> list[str]:
-    """All that a reader of the numbers alone would get wrong; `name` is what rows are called."""
+    """Warnings that the numbers alone do not show; `name` gives the name of a row."""
     found: list[str] = []
     for row in rows:
         found += _not_counted(row, name)
