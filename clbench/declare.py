@@ -150,9 +150,9 @@ class Declaration:
     doc: str
     fields: dict[str, Field]
     meta: dict[str, Any]
-    source: str = ""
+    source: str = dataclasses.field(default="", repr=False)
     """The code of a class that the user handed over in Python."""
-    payload: bytes = b""
+    payload: bytes = dataclasses.field(default=b"", repr=False)
     """That class, pickled by value, if no file can be imported for it."""
 
     @property

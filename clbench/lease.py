@@ -137,7 +137,7 @@ def _remove(path: Path, content: bytes, now: float = 0.0) -> None:
 
 @contextlib.contextmanager
 def guard(folder: Path) -> Iterator[None]:
-    """Let one process at a time change what is in a folder, if the file system has locks."""
+    """Let only one process at a time change a folder, if the file system supports locks."""
     with (folder / ".guard").open("a") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -11,9 +11,11 @@ from multiprocessing.connection import Connection
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
+from clbench.benchmark import Benchmark
 from clbench.errors import UserError
 from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
+from clbench.method import declared_refusal
 from clbench.provenance import explain_import
 from clbench.registry import import_class
 from clbench.spec import Cell
@@ -87,7 +89,7 @@ def check(
     # nodes of a cluster may have devices that this machine lacks
     devices = {cell.spec.device for cell in cells} if executor == "local" else set()
     if dry and not devices - {"cpu"}:
-        return Findings(problems)
+        return Findings(problems, _declared_refusals(cells))
     ready = [cell for cell in cells if not any(name in opened.problems for name in _needs(cell))]
     found = _look_ahead(cells, ready, sorted(devices), opened)
     return Findings(problems + found.problems, found.refused)
@@ -95,6 +97,18 @@ def check(
 
 def _needs(cell: Cell) -> tuple[str, ...]:
     return tuple(cell.benchmark.meta.get("datasets", ()))
+
+
+def _declared_refusals(cells: list[Cell]) -> dict[str, str]:
+    """Why methods refuse cells, by id, as far as their classes declare it."""
+    found = {}
+    for cell in cells:
+        default = cell.benchmark.meta.get("backbone", Benchmark.backbone)
+        backbone = cell.spec.benchmark_params.get("backbone", default)
+        if reason := declared_refusal(cell.method.meta, backbone, cell.spec.protocol):
+            where = f"{cell.labels['method']} cannot run on {cell.spec.benchmark}"
+            found[cell.id] = f"{where}: {reason}"
+    return found
 
 
 def _look_ahead(

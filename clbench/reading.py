@@ -183,7 +183,9 @@ def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
         )
     for key, entry in value.items() if name == "lays_open" else ():
         try:
-            msgspec.convert(entry, _LaidOpen)
+            shown = msgspec.convert(entry, _LaidOpen)
+            if shown.kind != "number" and (shown.below is not None or shown.warning):
+                raise msgspec.ValidationError("only a number can have `below` and `warning`")
         except msgspec.ValidationError as error:
             raise UserError(f"{where}: lays_open[{key!r}]: {in_words(error)}.") from None
     if name == "backbones" and not all(isinstance(v, str) for v in value):

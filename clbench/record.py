@@ -244,7 +244,7 @@ def inconsistency(record: Record) -> str:
     if record.status == "done" and not tasks:
         return "it is done and has no tasks"
     if len(record.R) != done or any(len(row) != tasks for row in record.R):
-        return f"its R has not {done} rows of {tasks} accuracies"
+        return f"its R does not have {done} rows of {tasks} accuracies"
     for k, row in enumerate(record.R):
         seen = row[: k + 1]
         # joint training skips whole rows, but never the last
@@ -299,7 +299,7 @@ _CONTROL = re.compile(
 
 
 def _tamed(text: bytes) -> bytes:
-    """JSON whose strings cannot steer a terminal, whoever wrote them."""
+    """The JSON without control characters, which could steer a terminal."""
     if not any(sign in text for sign in (b"\\", b"\x7f", b"\xc2")):
         return text  # nearly every record; the pattern is slow
     return _CONTROL.sub(lambda found: found[1] or b"?", text)

@@ -22,7 +22,7 @@ class Found:
     verified: str
     """How it was compared with the official data: by checksum, by number, or not at all."""
     content: str
-    """What was found to be complete, or how it differs, or what is wrong with it."""
+    """Whether it is complete, how it differs from the official data, or what is damaged."""
     complete: bool
     damaged: bool
     bytes: int
