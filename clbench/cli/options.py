@@ -2,6 +2,7 @@
 
 import functools
 import re
+import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -48,7 +49,8 @@ def parse_seeds(text: str) -> list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         numbers = []
-    return seed_list(numbers if "," in text or not numbers else numbers[0], f"--seeds {text!r}")
+    where = f"--seeds {reprlib.repr(text)}"
+    return seed_list(numbers if "," in text or not numbers else numbers[0], where)
 
 
 def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -58,7 +60,14 @@ def _partition(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return value
 
 
-_COUNT = click.IntRange(min=1)
+def _memory(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value <= MOST_MEMORY:  # also not a number
+        raise UserError(f"--memory-per-run {value}: give GB, above 0 and at most {MOST_MEMORY:,}.")
+    return value
+
+
+MOST_MEMORY = 100_000
+_COUNT = click.IntRange(1, 10**6)
 _TRAINING = (
     click.option(
         "--workers",
@@ -79,7 +88,8 @@ _TRAINING = (
     ),
     click.option(
         "--memory-per-run",
-        type=click.FloatRange(min=0, min_open=True),
+        type=float,
+        callback=_memory,
         help="Memory per run, in GB; locally, a run waits until this much is free.",
     ),
     click.option(
