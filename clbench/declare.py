@@ -60,7 +60,7 @@ META: dict[str, Any] = {
     "fixed": dict[str, str],
     "tuned": dict[str, _Values],
     "presets": dict[str, dict[str, _Values]],
-    "lays_open": dict[str, dict[str, Any]],
+    "lays_open": dict[str, Any],
 }
 """Facts that clbench reads from a class, and their types."""
 SOURCE = 10**6
