@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from clbench.declare import Declaration
 from clbench.errors import UserError, unknown
+from clbench.files import named_path
 from clbench.reading import read_declaration
 
 FAMILIES = {
@@ -128,7 +129,7 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
 
 def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
     if _is_path(name):
-        path = Path(name).expanduser()
+        path = named_path(name, f"--{kind}s", home=True)
         for installed in known.values():
             if installed.path.resolve() == path.resolve():
                 return [installed]

@@ -13,16 +13,30 @@ import click
 from clbench.campaign import RERUN
 from clbench.errors import UserError
 from clbench.executors import EXECUTORS, Resources, usable_cores
+from clbench.files import named_path
 from clbench.grid import seed_list
 from clbench.store import Place
 
+
+def _folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A folder that can exist; only the data may be named from somebody's home."""
+    if value is None:
+        return None
+    return str(named_path(value, max(param.opts, key=len), home=param.name == "data_root"))
+
+
 out_option = click.option(
-    "--out", default="results", metavar="FOLDER", help="Folder for records, checkpoints and tables."
+    "--out",
+    default="results",
+    metavar="FOLDER",
+    callback=_folder,
+    help="Folder for records, checkpoints and tables.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 data_root_option = click.option(
     "--data-root",
     metavar="FOLDER",
+    callback=_folder,
     help="Folder of the data sets.  [default: $CLBENCH_DATA, else the platform's cache folder]",
 )
 
