@@ -7,7 +7,9 @@ defaults, but not torch. Only training imports a class.
 import ast
 import importlib
 import re
+from bisect import bisect_left
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -45,7 +47,7 @@ def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Dec
         c for c in found if (c.name == class_name if class_name else not c.name.startswith("_"))
     ]
     if len(found) != 1:
-        names = ", ".join(c.name for c in found) or "none"
+        names = ", ".join([c.name for c in found[:5]] + ["..."] * (len(found) > 5)) or "none"
         what = f"class {class_name}" if class_name else "class"
         raise UserError(
             f"{path}: a {kind} file must hold one {what} derived from {root}; found {names}."
@@ -102,7 +104,7 @@ def _parse(path: Path) -> ast.Module:
     except OSError as error:
         raise UserError(f"{shown(path)} cannot be read: {error.strerror}.") from None
     except SyntaxError as error:
-        where = f"line {error.lineno}: {error.msg}"
+        where = f"line {error.lineno or 1}: {error.msg}"
         raise UserError(f"{shown(path)} is not valid Python: {where}.") from None
     except ValueError:
         raise UserError(f"{shown(path)} is not valid Python: NUL in its path or text.") from None
@@ -143,18 +145,17 @@ def _find_class(
     name: str, tree: ast.Module, path: Path, below: ast.ClassDef
 ) -> tuple[ast.ClassDef, ast.Module, Path] | None:
     """The class that `name` means above the class `below`, with its module and file."""
-    found = None
-    for node in _defining(tree).get(name, ()):
-        if node.lineno >= below.lineno:  # the class and what follows it do not exist yet
-            break
+    nodes = _defining(tree).get(name, [])
+    # the class and what follows it do not exist yet; of what is before it, the last counts
+    for node in reversed(nodes[: bisect_left(nodes, below.lineno, key=attrgetter("lineno"))]):
         if isinstance(node, ast.ClassDef):
-            found = node, tree, path
-        elif (neighbour := _imported_file(node, path)) is not None:
+            return node, tree, path
+        if (neighbour := _imported_file(node, path)) is not None:
             original = next(a.name for a in node.names if (a.asname or a.name) == name)
             there = _parse(neighbour)
             own = [n for n in _defining(there).get(original, ()) if isinstance(n, ast.ClassDef)]
-            found = (own[0], there, neighbour) if own else None
-    return found
+            return (own[0], there, neighbour) if own else None
+    return None
 
 
 @cache
@@ -186,7 +187,7 @@ def _body(node: ast.ClassDef, path: Path) -> tuple[dict[str, Field], dict[str, A
     meta: dict[str, Any] = {}
     for item, after in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            name, annotation = item.target.id, ast.unparse(item.annotation)
+            name, annotation = item.target.id, _unparsed(item.annotation)
             if annotation.startswith(("ClassVar", "typing.ClassVar")):
                 if item.value is not None:
                     _note(meta, name, item.value, path)
@@ -230,9 +231,18 @@ _NOT_LITERAL = object()
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
+        str(value).encode()  # fails for a number of too many digits, and for half a character
     except (ValueError, TypeError):
         return _NOT_LITERAL
+    return value
+
+
+def _unparsed(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except ValueError:  # a number of too many digits
+        return "..."
 
 
 def _text(node: ast.stmt | None) -> str:

@@ -133,6 +133,8 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
         for installed in known.values():
             if installed.path.resolve() == path.resolve():
                 return [installed]
+        if path.suffix != ".py":
+            raise UserError(f"--{kind}s {name}: the file of a {kind} must end in .py.")
         mine = read_declaration(path, kind)
         add(known, mine)  # refuses a file that takes the name of another
         return [mine]
@@ -174,7 +176,7 @@ def import_class(declaration: Declaration) -> type[Any]:
     try:
         name = declaration.module
         module = importlib.import_module(name) if name else _module_of_file(declaration.path)
+        return cast(type[Any], getattr(module, declaration.class_name))
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"{declaration.path} does not import: {reason}") from error
-    return cast(type[Any], getattr(module, declaration.class_name))
