@@ -18,19 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clbench.errors import UserError
-from clbench.files import refuse_links, shown, write_atomically
-from clbench.lease import Lease, hold, is_held
+from clbench.files import absolute, refuse_links, shown, write_atomically
+from clbench.lease import Lease, hold, holder, is_held
 from clbench.limits import checked_id
 from clbench.record import DamagedRecordError, Record, encode, read
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run finds its data and leaves its record."""
+    """Where a run finds its data and leaves its record. Its paths are absolute: a method may change
+    the current folder."""
 
     out: Path
     data_root: Path
     accept_data: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("out", "data_root"):
+            object.__setattr__(self, name, absolute(getattr(self, name)))
 
 
 class Store:
@@ -156,6 +161,10 @@ class Store:
     def is_running(self, run_id: str) -> bool:
         """Whether some process trains the run at this moment."""
         return is_held(self.lease_path(run_id))
+
+    def holder(self, run_id: str) -> str:
+        """The process that trains the run, in words."""
+        return holder(self.lease_path(run_id))
 
     def find(self, text: str) -> Record:
         """The record whose id starts with `text`."""
