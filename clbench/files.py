@@ -10,7 +10,7 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
@@ -20,22 +20,33 @@ DOTS = 100
 """The most dots in a line of TOML: a key of very many parts would take tomllib hours."""
 
 
-def read_bounded(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes; never waits for a pipe."""
+def open_bounded(path: Path, limit: int) -> BinaryIO:
+    """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(number)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if (size := found.st_size) <= limit:
-            with open(number, "rb", closefd=False) as file:
-                content = file.read(limit + 1)
-            if (size := len(content)) <= limit:
-                return content
-        what = f"it has {size:,} bytes or more; at most {limit:,} are read"
-        raise OSError(errno.EFBIG, what, str(path))
-    finally:
+        if found.st_size > limit:
+            raise _too_large(path, found.st_size, limit)
+        return open(number, "rb")
+    except BaseException:
         os.close(number)
+        raise
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """The content of such a file."""
+    with open_bounded(path, limit) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(path, len(content), limit)
+    return content
+
+
+def _too_large(path: Path, size: int, limit: int) -> OSError:
+    what = f"it has {size:,} bytes or more; at most {limit:,} are read"
+    return OSError(errno.EFBIG, what, str(path))
 
 
 def read_text(path: Path, limit: int) -> str:
@@ -93,6 +104,11 @@ def refuse_links(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
-def shown(path: Path) -> str:
-    """A path in a message: what would steer a terminal is replaced."""
+def shown(path: object) -> str:
+    """A path or text in a message: what would steer a terminal is replaced."""
     return "".join(c if c.isprintable() else "?" for c in str(path))
+
+
+def brief(error: object) -> str:
+    """What a library said of a damaged file, which may quote all of that file."""
+    return shown(str(error)[:200])
