@@ -6,11 +6,12 @@ whose `strerror` says so.
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from clbench.errors import UserError
 
@@ -20,7 +21,7 @@ DOTS = 100
 """The most dots in a line of TOML: a key of very many parts would take tomllib hours."""
 
 
-def open_bounded(path: Path, limit: int) -> BinaryIO:
+def open_bounded(path: Path, limit: int) -> io.BufferedReader:
     """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

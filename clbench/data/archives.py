@@ -1,12 +1,13 @@
 """Reading tar and zip archives that may be hostile: nothing is written outside one folder."""
 
 import gzip
+import io
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from clbench.errors import UserError
 from clbench.files import brief, open_bounded
@@ -66,16 +67,16 @@ class _Member(NamedTuple):
     """None if it is neither a folder nor a file."""
 
 
-def _tar(file: BinaryIO) -> Iterator[_Member]:
-    packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
-    stream = _Stream(gzip.GzipFile(fileobj=file) if packed else file)
+def _tar(file: io.BufferedReader) -> Iterator[_Member]:
+    packed = file.peek(2)[:2] == b"\x1f\x8b"
+    stream: Any = _Stream(gzip.GzipFile(fileobj=file) if packed else file)
     # as a stream: read once, front to back
     with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for m in archive:
+        while (m := archive.next()) is not None:
             if m.size < 0:
                 raise tarfile.ReadError("a file has a negative size")
             stream.left = m.size + HEAD
-            archive.members = []  # type: ignore[attr-defined]
+            archive.members = []  # type: ignore[attr-defined]  # it keeps all
             content = archive.extractfile(m) if m.isreg() else None
             yield _Member(m.name, m.isdir(), m.size, _read(content) if content else None)
 
@@ -93,8 +94,8 @@ class _Stream:
         return self.file.read(size)
 
 
-def _zip(file: BinaryIO) -> Iterator[_Member]:
-    with zipfile.ZipFile(_Index(file)) as archive:  # type: ignore[arg-type]
+def _zip(file: io.BufferedReader) -> Iterator[_Member]:
+    with zipfile.ZipFile(_Index(file)) as archive:
         for m in archive.infolist():
             if m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise zipfile.BadZipFile(f"it is packed by the method {m.compress_type}")

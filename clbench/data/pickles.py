@@ -10,7 +10,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class _DType:
             raise UserError(f"holds an array of {self.dtype}, not of numbers")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.dtype = self.dtype.newbyteorder(_text(state[1]))
+        self.dtype = self.dtype.newbyteorder(_order(state[1]))
 
 
 class _Array:
@@ -87,8 +87,8 @@ for _core in ("numpy.core", "numpy._core"):
     ADMITTED[f"{_core}.numeric", "_frombuffer"] = _Buffer
 
 OPCODES = (
-    "PROTO FRAME STOP MARK POP POP_MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 "
-    "FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE SHORT_BINUNICODE BINUNICODE "
+    "PROTO FRAME STOP MARK POP POP_MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG "
+    "LONG1 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE SHORT_BINUNICODE BINUNICODE "
     "BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8 EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 "
     "TUPLE3 EMPTY_LIST LIST APPEND APPENDS EMPTY_DICT DICT SETITEM SETITEMS GLOBAL STACK_GLOBAL "
     "REDUCE BUILD PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET"
@@ -96,7 +96,13 @@ OPCODES = (
 """What image data needs: no sets, no objects, nothing from outside of the pickle."""
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
+if TYPE_CHECKING:
+    Base = Any
+else:
+    Base = pickle._Unpickler
+
+
+class _Unpickler(Base):
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(_Whole(file), encoding="bytes")
         self.left, self.encoded = STEPS, 0
@@ -147,7 +153,8 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
             _store(target, key, value)
 
     def load_dict(self) -> None:
-        items, made = self.pop_mark(), {}
+        items = self.pop_mark()
+        made: dict[Any, Any] = {}
         self._key_values(made, items)
         self.append(made)
 
@@ -185,8 +192,7 @@ class _Steps(dict[int, Callable[[_Unpickler], None]]):
             getattr(pickle, name)[0]: getattr(_Unpickler, f"load_{name.lower()}", None)
             for name in OPCODES.split()
         }
-        usual = pickle._Unpickler.dispatch  # type: ignore[attr-defined]
-        super().__init__({code: function or usual[code] for code, function in own.items()})
+        super().__init__({code: function or Base.dispatch[code] for code, function in own.items()})
         self.count = unpickler.count
 
     def __getitem__(self, code: int) -> Callable[[_Unpickler], None]:
@@ -219,6 +225,12 @@ def _store(target: Any, key: Any, value: Any) -> None:
     if type(key) not in (str, bytes) and not (type(key) is int and abs(key) < 2**60):
         raise UserError("has a key that is no text and no small number: refused")
     target[key] = value
+
+
+def _order(mark: Any) -> Literal["<", ">", "|"]:
+    """The order of bytes; an array of single bytes has none."""
+    orders: dict[str, Literal["<", ">", "|"]] = {"<": "<", ">": ">", "|": "|"}
+    return orders[_text(mark)]
 
 
 def _list(value: Any) -> list[Any]:
