@@ -260,7 +260,9 @@ def _read(path: Path) -> Any:
     """JSON of the cache; damage of any kind is a ValueError."""
     try:
         return json.loads(read_bounded(path, NOTES))
-    except RecursionError as error:
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
         raise ValueError(str(error)) from None
 
 
@@ -272,7 +274,7 @@ def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
         raise DamagedError(f"{path.name} has {stat.st_size:,} bytes, not {told['bytes']:,}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise DamagedError(f"{path.name}: {error}") from None
     if array.dtype.str != told["dtype"] or list(array.shape) != told["shape"]:
         raise DamagedError(f"{path.name} has another shape or type than written")
