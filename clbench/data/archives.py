@@ -142,7 +142,7 @@ def _sentences(path: Path) -> Iterator[None]:
     except EOFError:
         raise UserError(f"{path} is truncated: it ends before its data does.") from None
     except Exception as error:  # a damaged archive can raise anything
-        if isinstance(error, OSError) and error.strerror:
+        if isinstance(error, OSError) and error.filename:
             raise UserError(f"{path} cannot be read: {error.strerror}.") from None
         raise UserError(f"{path} is damaged or not an archive ({brief(error)}).") from None
 
