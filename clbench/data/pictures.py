@@ -1,12 +1,14 @@
 """One image file to one array."""
 
 import io
+import warnings
 from pathlib import Path
 
 import numpy as np
 
 from clbench.data.reader import check_shape
 from clbench.errors import UserError
+from clbench.files import brief
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = ("PNG", "JPEG", "BMP")
@@ -31,7 +33,10 @@ def decode(
 
     channels, height, width = shape
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+        with (
+            warnings.catch_warnings(action="ignore"),
+            Image.open(io.BytesIO(content), formats=FORMATS) as image,
+        ):
             if image.width * image.height > LARGEST:
                 raise UserError(f"{where} has more than {LARGEST:,} pixels: refused.")
             if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > SCANS:
@@ -43,7 +48,7 @@ def decode(
         raise
     except Exception as error:  # each format fails in its own way
         raise UserError(
-            f"{where} does not decode as an image (PNG, JPEG or BMP): {error}."
+            f"{where} does not decode as an image (PNG, JPEG or BMP): {brief(error)}."
         ) from None
     if picture.size != (width, height) and remarks is not None:
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
