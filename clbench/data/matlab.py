@@ -52,8 +52,8 @@ def variable(path: Path, name: str, limit: int) -> np.ndarray:
             place += 8 + size
     except EOFError:
         raise UserError(f"{path} is truncated: it ends before its data does.") from None
-    except (ValueError, zlib.error) as error:
-        raise UserError(f"{path} is damaged or no MATLAB 5 file ({error}).") from None
+    except (ValueError, TypeError, OverflowError, zlib.error) as error:
+        raise UserError(f"{path} is damaged or no MATLAB 5 file ({brief(error)}).") from None
     raise UserError(f"{path} has no variable {name!r}: it is truncated, or no SVHN file.")
 
 
@@ -107,7 +107,7 @@ class _Element:
         while filled < count:
             piece = self.unpacker.decompress(self.rest[:CHUNK], min(CHUNK, count - filled))
             self.rest = self.rest[len(self.rest[:CHUNK]) - len(self.unpacker.unconsumed_tail) :]
-            if not piece and not self.rest:
+            if not piece and (self.unpacker.eof or not self.rest):
                 raise EOFError
             made[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)

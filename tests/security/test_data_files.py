@@ -309,6 +309,19 @@ def test_matlab_arrays_are_those_of_scipy(tmp_path, kind, packed):
 SHAPES = {"X": (3, 2, 3, 5), "y": (7, 1), "one": (1, 1), "a_longer_name": (1, 9)}
 
 
+@pytest.mark.parametrize("place", ["flags", "sizes"])
+@pytest.mark.parametrize("value", [0.5, float("inf"), float("nan"), -1.0])
+def test_matlab_heads_of_another_type(tmp_path, place, value):
+    odd = struct.pack("<IIdd", 9, 16, value, value)
+    flags, sizes = struct.pack("<IIII", 6, 8, 9, 0), struct.pack("<IIii", 5, 8, 1, 1)
+    head = odd + sizes if place == "flags" else flags + odd
+    body = head + struct.pack("<HH4s", 1, 1, b"y") + struct.pack("<HH4s", 2, 1, b"1")
+    start = b"MATLAB 5.0".ljust(124) + struct.pack("<H2s", 0x0100, b"IM")
+    path = write(tmp_path / "x.mat", start + struct.pack("<II", 14, len(body)) + body)
+    with pytest.raises(UserError, match=r"x\.mat is damaged"):
+        variable(path, "y", 10**6)
+
+
 @pytest.mark.parametrize(
     "content",
     [
