@@ -52,7 +52,8 @@ def prepare(
         source = None
     how = "already there"
     if source is None:
-        _download(reader, root)
+        with readable(root):
+            _download(reader, root)
         source, how = locate(reader, root), "downloaded"
     return open_files(reader, source, accept, store), how
 

@@ -523,6 +523,8 @@ def test_paths_that_cannot_be(name, tmp_path):
         load("mnist", data_root(name))
     with pytest.raises(UserError, match=r"no such user|File name too long|cannot be read"):
         prepare("mnist", tmp_path, tmp_path / "cache", data_root(name))
+    with pytest.raises(UserError, match=r"no such user|File name too long|cannot be read"):
+        prepare("mnist", data_root(name), tmp_path / "cache")
 
 
 def test_status_prints_no_escapes(make, monkeypatch):
