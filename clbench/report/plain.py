@@ -7,6 +7,7 @@ from typing import Any
 
 from clbench.report.columns import COLUMNS, MATRIX
 from clbench.report.paper import NUMBERS, beside
+from clbench.report.runs import made_with
 from clbench.report.table import Table
 
 _SCHEMA = 1
@@ -18,7 +19,7 @@ def render_csv(table: Table) -> str:
     """One line per row of the table, one for the headings; an empty field is "no value"."""
     out = io.StringIO()
     names = ["benchmark", "method", "mark", "title", "family", "seeds", "n"]
-    names += ["failed", "unfinished", "left_out", "zero_forgetting"]
+    names += ["failed", "unfinished", "left_out", "zero_forgetting", "made_with"]
     for column in COLUMNS.values():
         names += [f"{column.field}_mean", f"{column.field}_std"]
     names += [f"paper_{name}" for name in _PUBLISHED]
@@ -82,6 +83,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),
                 "data_notes": dict(sorted(run.notes.items())),
+                "made_with": made_with(row.counted),
                 "runs": [counted.id for counted in row.counted],
             }
         )

@@ -11,10 +11,11 @@ import msgspec
 
 from clbench import metrics
 from clbench.labels import protocol_label, text
-from clbench.record import Record, Shown, Spec, Value
+from clbench.record import Provenance, Record, Shown, Spec, Value
 from clbench.report.escape import clean
 
 MB = 1e6
+_SHOWN = 60  # characters of a version or a name of a machine
 Key: TypeAlias = tuple[str, ...]
 
 
@@ -69,6 +70,8 @@ class Run:
     """Its value."""
     lays_open: dict[str, Shown]
     finished: str
+    origin: Facts
+    """Versions and hardware that it was made with, as far as they are known."""
     epochs: int
     """Of all tasks together."""
     values: dict[str, float] = field(default_factory=dict)
@@ -139,6 +142,38 @@ def _flat(value: object, path: str = "") -> Iterable[tuple[str, str]]:
 
 
 @functools.lru_cache(10_000)
+def _origin(provenance: bytes) -> Facts:
+    made = msgspec.json.decode(provenance, type=Provenance)
+    commit = (
+        f"{made.git.commit[:12]}{' with changes' if made.git.dirty else ''}" if made.git else ""
+    )
+    known = made.versions | {"clbench commit": commit, "host": made.host, "processor": made.cpu}
+    return Facts((clean(name), value) for name, text in known.items() if (value := clean(text)))
+
+
+def made_with(runs: Iterable[Run], apart: bool = False) -> str:
+    """`torch 2.14 and 2.15; host a`: versions and hardware of all runs, or only those that are
+    `apart`, which differ between them. What a record does not know is no difference."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in run.origin.items():
+            values.setdefault(name, set()).add(value)
+    return "; ".join(
+        f"{name} {_several(sorted(found))}"
+        for name, found in sorted(values.items())
+        if len(found) > apart
+    )
+
+
+def _several(values: list[str]) -> str:
+    shown = [value[:_SHOWN] for value in values]
+    if len(shown) > 4:
+        shown[3:] = [f"{len(shown) - 3} more"]
+    *most, last = shown
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+@functools.lru_cache(10_000)
 def _lays_open(entries: bytes) -> dict[str, Shown]:
     found = msgspec.json.decode(entries, type=dict[str, Shown])
     for shown in found.values():
@@ -182,6 +217,7 @@ def _run(record: Record) -> Run:
         kept=kept if type(kept) is int else None,
         lays_open=_lays_open(msgspec.json.encode(record.lays_open)),
         finished=record.finished,
+        origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),
         values=_values(record) if done else {},
         numbers=_numbers(record) if done else {},

@@ -13,7 +13,7 @@ from clbench.report.columns import Column
 from clbench.report.escape import clean
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
-from clbench.report.runs import Run
+from clbench.report.runs import Run, made_with
 
 
 def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
@@ -74,6 +74,7 @@ def warnings(
         own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
         found += [f"{name(row)}: {sentence}" for sentence in own]
     found += _other_seeds(rows, name)
+    found += _other_origins(rows, name)
     found += _intransigence(
         rows, {column.key.removesuffix("-fraction") for column in columns}, name
     )
@@ -81,6 +82,11 @@ def warnings(
         files = "1 record" if skipped == 1 else f"{skipped} records"
         found.append(f"{files} could not be read and may be missing here.")
     return found
+
+
+def few(names: list[str], what: str) -> str:
+    """Up to three names, or the number of them."""
+    return "; ".join(names) if len(names) < 4 else f"{len(names)} {what}"
 
 
 def listed(seeds: Iterable[int]) -> str:
@@ -124,6 +130,16 @@ def _other_seeds(rows: list[Row], name: Callable[[Row], str]) -> list[str]:
     most = min(counts, key=lambda seeds: (-counts[seeds], seeds))
     odd = [f"{name(c)}: {listed(c.seeds)}" for c in rows if c.counted and tuple(c.seeds) != most]
     return [f"The seeds are {listed(most)}, but for {'; '.join(odd)}."]
+
+
+def _other_origins(rows: list[Row], name: Callable[[Row], str]) -> list[str]:
+    """`Not all runs were made alike: torch 2.14 and 2.15 (even inside a row: ewc).`"""
+    apart = made_with((run for row in rows for run in row.counted), apart=True)
+    if not apart:
+        return []
+    mixed = [name(row) for row in rows if made_with(row.counted, apart=True)]
+    inside = f" (even the seeds averaged in {few(mixed, 'rows')})" if mixed else ""
+    return [f"Not all runs were made alike: {apart}{inside}."]
 
 
 def _intransigence(rows: list[Row], keys: set[str], name: Callable[[Row], str]) -> list[str]:
