@@ -1,29 +1,77 @@
-"""Reading TOML, and writing a file atomically."""
+"""Reading a file of bounded size, and writing one atomically below a folder.
+
+Whatever comes from outside is read here: a device, a pipe or a file that is too large is an OSError
+whose `strerror` says so.
+"""
 
 import contextlib
+import errno
 import os
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from clbench.errors import UserError
 
+TOML = 10**6
+"""The most bytes that a TOML file may have."""
+DOTS = 100
+"""The most dots in a line of TOML: a key of very many parts would take tomllib hours."""
 
-def read_toml(file: Any, where: str) -> dict[str, Any]:
-    """The content of a file that a user named."""
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes; never waits for a pipe."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if (size := found.st_size) <= limit:
+            with open(number, "rb", closefd=False) as file:
+                content = file.read(limit + 1)
+            if (size := len(content)) <= limit:
+                return content
+        what = f"it has {size:,} bytes or more; at most {limit:,} are read"
+        raise OSError(errno.EFBIG, what, str(path))
+    finally:
+        os.close(number)
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The same as text. It is UTF-8, with or without a byte order mark."""
+    try:
+        return read_bounded(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{shown(path)} is not a text in UTF-8.") from None
+
+
+def read_toml(path: Path, where: str) -> dict[str, Any]:
+    """The content of a TOML file; UserErrors call it `where`."""
+    try:
+        text = read_bounded(path, TOML).decode("utf-8-sig")
+        if any(line.count(".") > DOTS for line in text.splitlines()):
+            raise ValueError(f"a line has more than {DOTS} dots")
+        return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"{where} is not valid TOML: it is nested too deeply.") from None
+    except ValueError as error:  # bad TOML, bad UTF-8, NUL in the path, an integer without end
         raise UserError(f"{where} is not valid TOML: {error}") from None
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, flush to disk and rename; a failure leaves the old file."""
+def write_atomically(path: Path, content: bytes, root: Path | None = None) -> None:
+    """Write beside `path`, flush to disk and rename; a failure leaves the old file.
+
+    A folder between `root` and the file that is a symbolic link is an OSError: what is written
+    below `root` stays there.
+    """
+    if root is not None:
+        refuse_links(path.parent, root)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -32,3 +80,19 @@ def write_atomically(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def refuse_links(folder: Path, root: Path) -> None:
+    """OSError if `folder`, or a folder between `root` and it, is a symbolic link, or if `folder` is
+    not below `root`."""
+    while folder != root:
+        if folder == folder.parent or folder.name == "..":
+            raise OSError(errno.EINVAL, f"it is not inside {shown(root)}", str(folder))
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, f"{shown(folder)} is a link", str(folder))
+        folder = folder.parent
+
+
+def shown(path: Path) -> str:
+    """A path in a message: what would steer a terminal is replaced."""
+    return "".join(c if c.isprintable() else "?" for c in str(path))
