@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from clbench.report.columns import COLUMNS, MATRIX
+from clbench.report.escape import csv_cell
 from clbench.report.paper import NUMBERS, beside
 from clbench.report.runs import made_with
 from clbench.report.table import Table
@@ -16,7 +17,8 @@ _DIGITS = 6  # far below what a measurement means, far above what arithmetic may
 
 
 def render_csv(table: Table) -> str:
-    """One line per row of the table, one for the headings; an empty field is "no value"."""
+    """One line per row of the table, one for the headings; an empty field is "no value". Text that
+    begins like a formula has an apostrophe in front."""
     out = io.StringIO()
     names = ["benchmark", "method", "mark", "title", "family", "seeds", "n"]
     names += ["failed", "unfinished", "left_out", "zero_forgetting", "made_with"]
@@ -34,7 +36,7 @@ def render_csv(table: Table) -> str:
                 flat[f"{name}_std"] = value["std"]
         published = row["published"] or {}
         flat |= {f"paper_{name}": published.get(name) for name in _PUBLISHED}
-        writer.writerow(flat)
+        writer.writerow({key: csv_cell(value) for key, value in flat.items()})
     return out.getvalue()
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from clbench.record import Git, Part, Provenance, Record, Spec, encode
+from clbench.record import Git, Part, Provenance, Record, Spec, Titles, encode
 from clbench.report import terminal, write
+from clbench.report.escape import csv_cell
 from clbench.report.figures.write import write as draw
 from clbench.report.table import tables
 from clbench.report.write import TABLES, render
@@ -113,3 +114,61 @@ def test_compare_says_that_the_sides_were_made_otherwise(
     (line,) = json.loads(clbench(f"compare ewc si --json --out {out}").out)
     assert line["made_with"] == "torch 2.14 and 2.15"
     assert "alike" not in clbench(f"compare ewc ewc --out {out}").out
+
+
+FORMULAS = (
+    "=1+1",
+    "+1+1",
+    "-1+1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\N{FULLWIDTH EQUALS SIGN}1",
+    "a;=1+1",
+)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_of_a_csv_file_is_a_formula(text: str) -> None:
+    record = a_run(
+        text,
+        titles=Titles(benchmark=text, method=text),
+        family=text,
+        provenance=Provenance(versions={text: text}, host=text),
+    )
+    (table,) = tables([record])
+    for cell in csv.reader(io.StringIO(render(table, "csv"))):
+        for part in (part for value in cell for part in value.split(";")):
+            assert not part.strip() or part.strip()[0] not in "=+@-\t\r" or float(part) <= 100
+            assert not part.startswith("\N{FULLWIDTH EQUALS SIGN}")
+
+
+def test_numbers_of_a_csv_file_stay_numbers() -> None:
+    assert [csv_cell(value) for value in (-9.5, "-9.5", "+1e-3", "7", "", None, "ewc")] == [
+        -9.5, "-9.5", "+1e-3", "7", "", None, "ewc"
+    ]  # fmt: skip
+    (table,) = tables([a_run()])
+    (row,) = csv.DictReader(io.StringIO(render(table, "csv")))
+    assert row["bwt_mean"] == "-10.0"
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [("report --format md", "tables"), ("figure matrix --format svg", "figures")],
+)
+def test_reports_write_through_no_link(
+    save: Callable[..., Path],
+    clbench: Callable[..., Any],
+    tmp_path: Path,
+    command: str,
+    folder: str,
+) -> None:
+    out = save([a_run()])
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (out / folder).symlink_to(victim)
+    result = clbench(f"{command} --out {out}")
+    assert result.code == 2
+    assert "is a link" in result.err
+    assert not list(victim.iterdir())
+    assert clbench(f"{command} --out {out} --to {out / folder}").code == 0  # the user named it
