@@ -12,9 +12,11 @@ import msgspec
 from clbench import metrics
 from clbench.labels import protocol_label, text
 from clbench.record import Provenance, Record, Shown, Spec, Value
-from clbench.report.escape import clean
+from clbench.report.escape import clean, short
 
 MB = 1e6
+_MOST = 1e15
+"""Nothing that a report shows is as large; means and squares of less are finite."""
 _SHOWN = 60  # characters of a version or a name of a machine
 Key: TypeAlias = tuple[str, ...]
 
@@ -135,7 +137,7 @@ def _facts(part: bytes) -> Facts:
 
 def _flat(value: object, path: str = "") -> Iterable[tuple[str, str]]:
     if not isinstance(value, dict):
-        yield path, clean(text(value))
+        yield path, short(text(value))
         return
     for key, inner in value.items():
         yield from _flat(inner, f"{path}.{clean(key)}" if path else clean(key))
@@ -158,10 +160,12 @@ def made_with(runs: Iterable[Run], apart: bool = False) -> str:
     for run in runs:
         for name, value in run.origin.items():
             values.setdefault(name, set()).add(value)
-    return "; ".join(
-        f"{name} {_several(sorted(found))}"
-        for name, found in sorted(values.items())
-        if len(found) > apart
+    return short(
+        "; ".join(
+            f"{name} {_several(sorted(found))}"
+            for name, found in sorted(values.items())
+            if len(found) > apart
+        )
     )
 
 
@@ -178,14 +182,14 @@ def _lays_open(entries: bytes) -> dict[str, Shown]:
     found = msgspec.json.decode(entries, type=dict[str, Shown])
     for shown in found.values():
         shown.title, shown.unit = clean(shown.title), clean(shown.unit)
-        shown.warning = clean(shown.warning)
+        shown.warning = short(shown.warning)
         shown.names = [clean(name) for name in shown.names]
     return found
 
 
 def _run(record: Record) -> Run:
     spec, differs = record.spec, record.differs
-    benchmark, method = clean(record.benchmark), clean(record.method)
+    benchmark, method = short(record.benchmark), short(record.method)
     kept = spec.method.params.get(record.replay_size)
     done = record.status == "done"
     setting = {key: getattr(spec, key) for key in ("benchmark", "protocol", "threads", "device")}
@@ -193,14 +197,14 @@ def _run(record: Record) -> Run:
         id=clean(record.id),
         status=record.status,
         benchmark=benchmark,
-        benchmark_name=clean(spec.benchmark.name),
-        benchmark_title=clean(record.titles.benchmark) or benchmark,
+        benchmark_name=short(spec.benchmark.name),
+        benchmark_title=short(record.titles.benchmark) or benchmark,
         method=method,
-        method_name=clean(spec.method.name),
-        method_title=clean(record.titles.method or spec.method.name),
-        family=clean(record.family),
-        protocol=clean(record.protocol),
-        budget=clean(protocol_label(differs.protocol, 1, "cpu")),
+        method_name=short(spec.method.name),
+        method_title=short(record.titles.method or spec.method.name),
+        family=short(record.family),
+        protocol=short(record.protocol),
+        budget=short(protocol_label(differs.protocol, 1, "cpu")),
         seed=spec.seed,
         tasks=record.tasks,
         done=record.done,
@@ -237,8 +241,9 @@ def _layers(record: Record) -> dict[str, list[list[float]]]:
     for key, shown in record.lays_open.items():
         if shown.kind == "layers":
             rows = [entry.get(key) or [] for entry in record.diagnostics]
-            if rows and rows[0] and len({len(row) for row in rows}) == 1:
-                found[key] = rows
+            sane = all(abs(value) < _MOST for row in rows for value in row)
+            if rows and rows[0] and len({len(row) for row in rows}) == 1 and sane:
+                found[key] = [[float(value) for value in row] for row in rows]
     return found
 
 
@@ -248,7 +253,7 @@ def _values(record: Record) -> dict[str, float]:
     samples = sum(epoch.samples for epoch in curve)
     train = sum(record.seconds.train)
     counted = MB if memory.architecture else math.nan  # a network without a byte was not counted
-    return {
+    values = {
         "acc": metrics.acc(R),
         "bwt": metrics.bwt(R),
         "forgetting": metrics.forgetting(R),
@@ -265,6 +270,7 @@ def _values(record: Record) -> dict[str, float]:
         "epochs": len(curve) / len({epoch.task for epoch in curve}) if curve else math.nan,
         "rate": samples / train if samples and train else math.nan,
     }
+    return {key: value if abs(value) < _MOST else math.nan for key, value in values.items()}
 
 
 def _with_intransigence(runs: list[Run]) -> list[Run]:

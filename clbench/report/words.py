@@ -10,7 +10,7 @@ from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.record import Shown
 from clbench.report.columns import Column
-from clbench.report.escape import clean
+from clbench.report.escape import short
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
 from clbench.report.runs import Run, made_with
@@ -22,7 +22,7 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
     protocol = normal.spec.protocol
     known = [key for key in PROTOCOL_DEFAULTS if key in protocol]
     order = known + sorted(protocol.keys() - set(known))
-    listing = clean(", ".join(f"{key}={text(protocol[key])}" for key in order))
+    listing = short(", ".join(f"{key}={text(protocol[key])}" for key in order))
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
     if any(row.mark for row in rows):
@@ -32,7 +32,7 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
             f"{name} ({note})" if (note := normal.notes.get(name)) else name
             for name in sorted(normal.data)
         ]
-        facts.append(f"Data: {', '.join(named)}.")
+        facts.append(f"Data: {short(', '.join(named))}.")
     if zero and any(row.zero for row in rows):
         facts.append("Zero: free of forgetting by construction, and measured so.")
     plural = "" if normal.spec.threads == 1 else "s"
