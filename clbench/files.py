@@ -93,6 +93,14 @@ def refuse_links(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
+def absolute(path: Path) -> Path:
+    """The path from the root on, with links as they are."""
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: the current folder is gone; name an absolute path.") from None
+
+
 def shown(path: Path) -> str:
     """A path in a message: what would steer a terminal is replaced."""
     return "".join(c if c.isprintable() else "?" for c in str(path))

@@ -47,7 +47,7 @@ def run(
     store.prepare()
     with store.lease(cell.id) as mine:
         if not mine:
-            raise BusyError(str(cell))
+            raise BusyError(f"{store.holder(cell.id)} is training it")
         existing = store.read(cell.id)
         if existing is not None and existing.status == "done":
             return existing
