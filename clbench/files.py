@@ -20,6 +20,22 @@ DOTS = 100
 """The most dots in a line of TOML: a key of very many parts would take tomllib hours."""
 
 
+def named_path(text: str, where: str, home: bool = False) -> Path:
+    """The path that a user named, whether there is a file or not; with `home` it may begin with ~.
+    A UserError if no file can have it."""
+    try:
+        path = Path(text).expanduser() if home else Path(text)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.lstat(path)
+    except RuntimeError:
+        raise UserError(f"{where} {text}: there is no such user; write the whole path.") from None
+    except OSError as error:
+        raise UserError(f"{where} {text:.60}: {error.strerror}.") from None
+    except ValueError:
+        raise UserError(f"{where} {text!r:.60} is no path: it has a NUL.") from None
+    return path
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
