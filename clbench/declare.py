@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_ar
 from weakref import WeakKeyDictionary
 
 from clbench.errors import UserError, unknown
-from clbench.files import read_bounded
 
 
 class Range(NamedTuple):
@@ -165,6 +164,8 @@ class Declaration:
     doc: str
     fields: dict[str, Field]
     meta: dict[str, Any]
+    sha256: str = ""
+    """Of the file, as it was read; what is imported must have it too."""
     source: str = ""
     """The code of a class that the user handed over in Python."""
     payload: bytes = b""
@@ -183,7 +184,7 @@ class Declaration:
         """SHA-256 of a user's code, which stands in for a version; empty for an installed one."""
         if self.source:
             return hashlib.sha256(self.source.encode()).hexdigest()
-        return "" if self.module else hashlib.sha256(read_bounded(self.path, SOURCE)).hexdigest()
+        return "" if self.module else self.sha256
 
     def values(self, given: dict[str, str]) -> dict[str, Any]:
         """Typed values of the text that a user wrote in brackets."""

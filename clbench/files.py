@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
@@ -36,22 +37,34 @@ def named_path(text: str, where: str, home: bool = False) -> Path:
     return path
 
 
-def read_bounded(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes; never waits for a pipe."""
+@contextlib.contextmanager
+def opened(path: Path, limit: int) -> Iterator[BinaryIO]:
+    """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(number)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if (size := found.st_size) <= limit:
-            with open(number, "rb", closefd=False) as file:
-                content = file.read(limit + 1)
-            if (size := len(content)) <= limit:
-                return content
-        what = f"it has {size:,} bytes or more; at most {limit:,} are read"
-        raise OSError(errno.EFBIG, what, str(path))
+        if found.st_size > limit:
+            raise _too_large(path, found.st_size, limit)
+        with open(number, "rb", closefd=False) as file:
+            yield file
     finally:
         os.close(number)
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes."""
+    with opened(path, limit) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(path, len(content), limit)
+    return content
+
+
+def _too_large(path: Path, size: int, limit: int) -> OSError:
+    what = f"it has {size:,} bytes or more; at most {limit:,} are read"
+    return OSError(errno.EFBIG, what, str(path))
 
 
 def read_text(path: Path, limit: int) -> str:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
-RECORD = 32 * 10**6
-"""Bytes of a record; to read one takes about 25 times as much memory."""
+RECORD = 16 * 10**6
+"""Bytes of a record; to read one takes up to 25 times as much memory."""
 CHECKPOINT = 8 * 10**9
 """Bytes of a checkpoint. It is mapped, so this is no memory."""
-TASKS = 1000
+TASKS = 500
 """Tasks of a stream; the accuracy matrix has the square of it."""
 TRACEBACK = 100_000
 """Characters that are kept of a traceback."""

@@ -5,8 +5,10 @@ defaults, but not torch. Only training imports a class.
 """
 
 import ast
+import hashlib
 import importlib
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_origin
@@ -15,7 +17,7 @@ import msgspec
 
 from clbench.declare import META, SOURCE, Declaration, Field
 from clbench.errors import UserError
-from clbench.files import read_text, shown
+from clbench.files import read_bounded, shown
 from clbench.record import Shown, in_words
 
 ROOTS = {"method": "Method", "benchmark": "Benchmark"}
@@ -37,7 +39,7 @@ def read_declaration(
 
 def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Declaration:
     root = ROOTS[kind]
-    tree = _parse(path)
+    tree, sha256 = _parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = [c for c in classes if root in _ancestors(c, tree, path)[1]]
     several = len(found) > 1
@@ -52,7 +54,7 @@ def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Dec
         )
     chain, _ = _ancestors(found[0], tree, path)
     usual = kebab(class_name) if class_name and several else path.stem.replace("_", "-").lower()
-    return declaration(kind, chain, path, module, name, usual)
+    return replace(declaration(kind, chain, path, module, name, usual), sha256=sha256)
 
 
 def declaration(
@@ -94,9 +96,11 @@ def kebab(class_name: str) -> str:
     return words.replace("_", "-").strip("-").lower()
 
 
-def _parse(path: Path) -> ast.Module:
+def _parse(path: Path) -> tuple[ast.Module, str]:
+    """The tree of a file, and the SHA-256 of the bytes that it was made of."""
     try:
-        return _tree(read_text(path, SOURCE))
+        content = read_bounded(path, SOURCE)
+        return _tree(content.decode("utf-8-sig")), hashlib.sha256(content).hexdigest()
     except FileNotFoundError:
         raise UserError(f"There is no file {shown(path)}.") from None
     except OSError as error:
@@ -104,6 +108,8 @@ def _parse(path: Path) -> ast.Module:
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}"
         raise UserError(f"{shown(path)} is not valid Python: {where}.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{shown(path)} is not a text in UTF-8.") from None
     except ValueError:
         raise UserError(f"{shown(path)} is not valid Python: NUL in its path or text.") from None
 
@@ -151,7 +157,7 @@ def _find_class(
             found = node, tree, path
         elif (neighbour := _imported_file(node, path)) is not None:
             original = next(a.name for a in node.names if (a.asname or a.name) == name)
-            there = _parse(neighbour)
+            there, _ = _parse(neighbour)
             own = [n for n in _defining(there).get(original, ()) if isinstance(n, ast.ClassDef)]
             found = (own[0], there, neighbour) if own else None
     return found

@@ -6,6 +6,7 @@ each `name = "package.module:Class"`.
 """
 
 import fnmatch
+import hashlib
 import importlib
 import importlib.util
 import pickle
@@ -17,9 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from clbench.declare import Declaration
+from clbench.declare import SOURCE, Declaration
 from clbench.errors import UserError, unknown
-from clbench.files import named_path
+from clbench.files import named_path, read_bounded
 from clbench.reading import read_declaration
 
 FAMILIES = {
@@ -151,15 +152,25 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
     return [known[name]]
 
 
-def _module_of_file(path: Path) -> ModuleType:
+@cache
+def _module_of_file(path: Path, sha256: str) -> ModuleType:
+    """The module in a file with this hash: the very bytes that were hashed are executed."""
+    content = read_bounded(path, SOURCE)
+    _check_unchanged(path, content, sha256)
     name = f"clbench_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    code = compile(content.decode("utf-8-sig"), str(path), "exec", dont_inherit=True)
+    exec(code, vars(module))
     return module
+
+
+def _check_unchanged(path: Path, content: bytes, sha256: str) -> None:
+    """A record that names one code must not have the numbers of another."""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(f"{path} has changed since this command read it; run the command again.")
 
 
 @cache
@@ -171,10 +182,14 @@ def import_class(declaration: Declaration) -> type[Any]:
     """Import the class of a declaration. A file that fails to import is a UserError."""
     if declaration.payload:
         return _unpickled(declaration.payload)
+    name, path, sha256 = declaration.module, declaration.path, declaration.sha256
     try:
-        name = declaration.module
-        module = importlib.import_module(name) if name else _module_of_file(declaration.path)
+        module = importlib.import_module(name) if name else _module_of_file(path, sha256)
+        if name and sha256:
+            _check_unchanged(path, read_bounded(path, SOURCE), sha256)
+        return cast(type[Any], getattr(module, declaration.class_name))
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{declaration.path} does not import: {reason}") from error
-    return cast(type[Any], getattr(module, declaration.class_name))
+        raise UserError(f"{path} does not import: {reason}") from error
