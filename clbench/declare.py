@@ -16,7 +16,7 @@ import hashlib
 import math
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
@@ -190,6 +190,11 @@ class Declaration:
         """Typed values of the text that a user wrote in brackets."""
         self.require(given)
         return {key: self.fields[key].parse(text, self.name) for key, text in given.items()}
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Typed values of what came from Python or from a record."""
+        self.require(given)
+        return {key: self.fields[key].check(value, self.name) for key, value in given.items()}
 
     def require(self, names: Iterable[str]) -> None:
         """A UserError, with a suggestion, unless all names are parameters."""

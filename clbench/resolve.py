@@ -38,8 +38,7 @@ def resolve(
     chosen preset (`presets`), then the given ones. Protocol: the benchmark's, then the method's
     demands, which may stand in the same tables, then the overrides.
     """
-    method.require(given)
-    given = {key: method.fields[key].check(value, method.name) for key, value in given.items()}
+    given = method.checked(given)
     preset = given.get("preset", method.defaults.get("preset"))
     by_preset = method.meta.get("presets", {}).get(preset, {})
     tuned = {

@@ -16,6 +16,7 @@ from clbench.report.columns import COLUMNS
 from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
 from clbench.report.runs import Run
+from clbench.report.words import few
 from clbench.store import Store
 from clbench.width import fitted_table
 
@@ -139,10 +140,18 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
     shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
     grid = fitted_table(rows, head, prose=(), right=head[2:-1])
+    apart: dict[str, list[str]] = {}
+    for line in lines:
+        if line.made_with:
+            apart.setdefault(line.made_with, []).append(f"{line.benchmark} {line.what}".strip())
     test = "Welch's test" if a == "paper" else "paired t-test over seeds"
     return (
         f"{COLUMNS[column].heading}: A = {a}, B = {b}\n\n{grid}\n\n"
         f"p: {test}, Holm's correction over all of them; better or worse if below {alpha:g}.\n"
         "Interval: bootstrap over seeds; with few seeds it is little more than their range.\n"
         "untested: fewer than two seeds, or no published standard deviation."
+        + "".join(
+            f"\nNot all runs were made alike: {how} ({few(names, 'lines')})."
+            for how, names in apart.items()
+        )
     )

@@ -60,8 +60,9 @@ def command(
     options: dict[str, Any] = {}
     if kind == "latent":
         options["source"] = _source(out, data_root, benchmarks, methods)
-    folder = Path(out) / "figures" if to is None else to
-    paths, left_out = write(kind, tables_of(runs, problems, keep=keep), folder, wanted, **options)
+    folder, root = (Path(out) / "figures", Path(out)) if to is None else (to, None)
+    made = tables_of(runs, problems, keep=keep)
+    paths, left_out = write(kind, made, folder, wanted, root=root, **options)
     for path in paths:
         click.echo(f"wrote {path}")
     warn(left_out)

@@ -73,8 +73,9 @@ def command(
         return
     made = tables_of(runs, problems, columns=extra, vs_paper=vs_paper, keep=keep)
     click.echo(terminal(made))
-    folder = Path(out) / "tables" if to is None else to
-    for path in write(made, folder, wanted, standalone=standalone, records=store.each([])):
+    folder, root = (Path(out) / "tables", Path(out)) if to is None else (to, None)
+    records = store.each([])
+    for path in write(made, folder, wanted, standalone=standalone, records=records, root=root):
         click.echo(f"wrote {path}")
 
 

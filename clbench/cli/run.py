@@ -149,7 +149,7 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
     if len(outcome.without_result) < len(outcome.cells):
         made = tables(outcome.records, **layout)
         click.echo(terminal(made), nl=False)
-        written = write(made, out / folder)
+        written = write(made, out / folder, root=out)
         click.echo(f"\nRecords: {out / 'records'}")
         click.echo(f"Tables:  {', '.join(map(str, written))}")
     if outcome.earlier_seconds:

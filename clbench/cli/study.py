@@ -67,7 +67,7 @@ def _count(study: Study, place: Place, dry_run: bool) -> None:
     rows, problems = sizes(study.sizes, place.data_root, place.accept_data)
     click.echo(f"{study.title}\n\n{render(rows, 'txt')}")
     warn(problems)
-    for path in [] if dry_run else write(rows, place.out / "studies" / study.name):
+    for path in [] if dry_run else write(rows, place.out / "studies" / study.name, place.out):
         click.echo(f"wrote {path}")
 
 
@@ -82,6 +82,8 @@ def _draw(kind: str, outcome: Outcome, place: Place, folder: Path, note: str) ->
     options = (
         {"source": Checkpoints(place.out, place.data_root, tuple(own))} if kind == "latent" else {}
     )
-    paths, left_out = write(kind, tables(outcome.records), folder, FORMATS, note, **options)
+    paths, left_out = write(
+        kind, tables(outcome.records), folder, FORMATS, note, place.out, **options
+    )
     warn(left_out)
     return paths

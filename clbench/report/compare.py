@@ -21,7 +21,7 @@ from clbench.errors import UserError
 from clbench.report.columns import COLUMNS, Column
 from clbench.report.paper import Published
 from clbench.report.rows import differences
-from clbench.report.runs import Facts, Run
+from clbench.report.runs import Facts, Run, made_with
 
 RESAMPLES = 10_000
 Key = tuple[str, str]
@@ -43,6 +43,8 @@ class Comparison:
     p: float | None
     """Holm's; None where nothing could be tested."""
     word: str
+    made_with: str
+    """Versions and hardware in which its runs differ; empty if in none."""
 
 
 def by_seed(
@@ -122,7 +124,8 @@ def compare(
         if known:
             first, second = zip(*known.values(), strict=True)
             gaps = [y - x for x, y in known.values()]
-            lines.append(_line(key, list(known), first, second, gaps, _paired(gaps)))
+            runs = [side[key][seed] for side in (a, b) for seed in known]
+            lines.append(_line(key, list(known), first, second, gaps, _paired(gaps), runs))
     return _judged(lines, COLUMNS[column], alpha)
 
 
@@ -143,7 +146,8 @@ def against_paper(
         measured = list(values.values())
         gaps = [value - mean for value in measured]
         p = _welch(measured, mean, std, n)
-        lines.append(_line(key, list(values), [mean], measured, gaps, p, (std or 0.0) / n**0.5))
+        error = (std or 0.0) / n**0.5
+        lines.append(_line(key, list(values), [mean], measured, gaps, p, runs[key].values(), error))
     return _judged(lines, COLUMNS[column], alpha)
 
 
@@ -154,11 +158,13 @@ def _line(
     b: Iterable[float],
     gaps: list[float],
     p: float | None,
+    runs: Iterable[Run],
     error: float = 0.0,
 ) -> Comparison:
     low, high = interval(gaps, error)
     mean = statistics.fmean
-    return Comparison(*key, tuple(seeds), mean(a), mean(b), mean(gaps), low, high, p, "")
+    apart = made_with(runs, apart=True)
+    return Comparison(*key, tuple(seeds), mean(a), mean(b), mean(gaps), low, high, p, "", apart)
 
 
 def interval(gaps: list[float], error: float = 0.0) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from typing import Any
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&",
@@ -15,7 +16,11 @@ _LATEX = {
     "\N{EN DASH}": "--", "\N{EM DASH}": "---",
     "\N{PLUS-MINUS SIGN}": r"$\pm$", "\N{MULTIPLICATION SIGN}": r"$\times$",
 }  # fmt: skip
+LONGEST = 1000
+"""Characters of a name, a value or a note that a report shows."""
 _NOT_IN_EVERY_FONT = "ÐðÞþ"  # need the T1 encoding, which the surrounding document may not load
+_FORMULA = re.compile(r"(^|;)(?=\s*[=+@\t\r\uff0b\uff0d\uff1d\uff20-])")  # full-width too
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII | re.I)
 _MARKDOWN = {"<": "&lt;", ">": "&gt;", "&": "&amp;"} | {c: "\\" + c for c in "\\`*_[]|#~$!"}
 
 
@@ -26,6 +31,15 @@ def clean(text: str) -> str:
     visible = [" " if c.isspace() else c for c in text]
     kept = "".join(c for c in visible if not unicodedata.category(c).startswith("C"))
     return " ".join(kept.split())
+
+
+def short(text: str) -> str:
+    """`clean`, and what is longer than a caption can hold is cut; a hash keeps such texts apart."""
+    shown = clean(text)
+    if len(shown) <= LONGEST:
+        return shown
+    digest = hashlib.sha256(shown.encode()).hexdigest()[:8]
+    return f"{shown[: LONGEST - 20]}... [{digest}]"
 
 
 def latex(text: str) -> str:
@@ -43,6 +57,14 @@ def _latex_character(c: str) -> str:
 def markdown(text: str) -> str:
     """`text` as literal text inside a Markdown table or sentence."""
     return "".join(_MARKDOWN.get(c, c) for c in clean(text))
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets an apostrophe in front, also after
+    a semicolon, which separates fields in some countries. Numbers stay as they are."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return _FORMULA.sub(r"\1'", value)
 
 
 def slug(label: str) -> str:

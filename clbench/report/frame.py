@@ -11,7 +11,7 @@ import pandas as pd
 from clbench.errors import UserError, unknown
 from clbench.record import Record
 from clbench.report.columns import COLUMNS
-from clbench.report.runs import runs_of
+from clbench.report.runs import made_with, runs_of
 from clbench.report.table import tables
 from clbench.store import Store
 
@@ -54,6 +54,7 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
             "benchmark_version": spec.benchmark.version,
             "threads": spec.threads,
             "device": spec.device,
+            "made_with": made_with([run]),
             "data_note": "; ".join(f"{name}: {run.notes[name]}" for name in sorted(run.notes)),
         }
         row |= {f"method.{name}": value for name, value in spec.method.params.items()}
@@ -95,6 +96,7 @@ def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
             names = ("benchmark", "method", "protocol")
             found: dict[str, Any] = {name: getattr(row.head, name) for name in names}
             found |= {"mark": row.mark, "family": row.head.family, "n": len(row.counted)}
+            found["made_with"] = made_with(row.counted)
             for key, value in row.values().items():
                 mean, std = (value.mean, value.std) if value else (math.nan, None)
                 name = COLUMNS[key].field

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from clbench.report.columns import COLUMNS, MATRIX
+from clbench.report.escape import csv_cell
 from clbench.report.paper import NUMBERS, beside
+from clbench.report.runs import made_with
 from clbench.report.table import Table
 
 _SCHEMA = 1
@@ -15,10 +17,11 @@ _DIGITS = 6  # far below what a measurement means, far above what arithmetic may
 
 
 def render_csv(table: Table) -> str:
-    """One line per row of the table, one for the headings; an empty field is "no value"."""
+    """One line per row of the table, one for the headings; an empty field is "no value". Text that
+    begins like a formula has an apostrophe in front."""
     out = io.StringIO()
     names = ["benchmark", "method", "mark", "title", "family", "seeds", "n"]
-    names += ["failed", "unfinished", "left_out", "zero_forgetting"]
+    names += ["failed", "unfinished", "left_out", "zero_forgetting", "made_with"]
     for column in COLUMNS.values():
         names += [f"{column.field}_mean", f"{column.field}_std"]
     names += [f"paper_{name}" for name in _PUBLISHED]
@@ -33,7 +36,7 @@ def render_csv(table: Table) -> str:
                 flat[f"{name}_std"] = value["std"]
         published = row["published"] or {}
         flat |= {f"paper_{name}": published.get(name) for name in _PUBLISHED}
-        writer.writerow(flat)
+        writer.writerow({key: csv_cell(value) for key, value in flat.items()})
     return out.getvalue()
 
 
@@ -82,6 +85,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),
                 "data_notes": dict(sorted(run.notes.items())),
+                "made_with": made_with(row.counted),
                 "runs": [counted.id for counted in row.counted],
             }
         )

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable
 
 from clbench.record import Record
-from clbench.report.escape import clean
+from clbench.report.escape import clean, short
 from clbench.width import fitted_table
 
 PARTS = (
@@ -20,7 +20,7 @@ def profile(records: Iterable[Record]) -> str:
     for record in records:
         if parts := by_part(record):
             extra = f" ({record.protocol})" if record.protocol else ""
-            key = (clean(record.benchmark), clean(record.method + extra))
+            key = (short(record.benchmark), short(record.method + extra))
             rows.setdefault(key, []).append((parts, _plugins(record)))
     lines, notes = [], []
     for (benchmark, name), runs in rows.items():
@@ -36,7 +36,7 @@ def profile(records: Iterable[Record]) -> str:
         )
         plugins = {p: share([own.get(p, 0.0) for _, own in runs]) for p in runs[0][1]}
         costly = [f"{clean(p)} {s:.1f}" for p, s in plugins.items() if s >= 0.05]
-        notes.append(f"{benchmark} {name}: {', '.join(costly) or 'none'}")
+        notes.append(f"{benchmark} {name}: {short(', '.join(costly)) or 'none'}")
     head = ["benchmark", "method", "seconds", *(f"{part} %" for part in PARTS)]
     table = fitted_table(lines, head, prose=(), right=head[2:])
     return "\n".join([table, "", "plugins, %:", *notes] if notes else [table])

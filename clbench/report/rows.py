@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clbench import metrics
 from clbench.labels import label
 from clbench.report.columns import COLUMNS
-from clbench.report.escape import clean
+from clbench.report.escape import short
 from clbench.report.runs import Facts, Key, Run
 
 NONE = "none"
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def mark(self) -> str:
-        return ", ".join(self.marks.values())
+        return short(", ".join(self.marks.values()))
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Row:
         """The name that rows share which differ in this parameter of the method."""
         differs = {key: value for key, value in self.head.differs.items() if key != parameter}
         marks = [mark for fact, mark in self.marks.items() if fact != f"params.{parameter}"]
-        name = clean(label(self.head.method_name, differs))
+        name = short(label(self.head.method_name, differs))
         return f"{name} ({', '.join(marks)})" if marks else name
 
     @property

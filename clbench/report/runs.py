@@ -11,10 +11,13 @@ import msgspec
 
 from clbench import metrics
 from clbench.labels import protocol_label, text
-from clbench.record import Record, Shown, Spec, Value
-from clbench.report.escape import clean
+from clbench.record import Provenance, Record, Shown, Spec, Value
+from clbench.report.escape import clean, short
 
 MB = 1e6
+_MOST = 1e15
+"""Nothing that a report shows is as large; means and squares of less are finite."""
+_SHOWN = 60  # characters of a version or a name of a machine
 Key: TypeAlias = tuple[str, ...]
 
 
@@ -69,6 +72,8 @@ class Run:
     """Its value."""
     lays_open: dict[str, Shown]
     finished: str
+    origin: Facts
+    """Versions and hardware that it was made with, as far as they are known."""
     epochs: int
     """Of all tasks together."""
     values: dict[str, float] = field(default_factory=dict)
@@ -132,10 +137,44 @@ def _facts(part: bytes) -> Facts:
 
 def _flat(value: object, path: str = "") -> Iterable[tuple[str, str]]:
     if not isinstance(value, dict):
-        yield path, clean(text(value))
+        yield path, short(text(value))
         return
     for key, inner in value.items():
         yield from _flat(inner, f"{path}.{clean(key)}" if path else clean(key))
+
+
+@functools.lru_cache(10_000)
+def _origin(provenance: bytes) -> Facts:
+    made = msgspec.json.decode(provenance, type=Provenance)
+    commit = (
+        f"{made.git.commit[:12]}{' with changes' if made.git.dirty else ''}" if made.git else ""
+    )
+    known = made.versions | {"clbench commit": commit, "host": made.host, "processor": made.cpu}
+    return Facts((clean(name), value) for name, text in known.items() if (value := clean(text)))
+
+
+def made_with(runs: Iterable[Run], apart: bool = False) -> str:
+    """`torch 2.14 and 2.15; host a`: versions and hardware of all runs, or only those that are
+    `apart`, which differ between them. What a record does not know is no difference."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in run.origin.items():
+            values.setdefault(name, set()).add(value)
+    return short(
+        "; ".join(
+            f"{name} {_several(sorted(found))}"
+            for name, found in sorted(values.items())
+            if len(found) > apart
+        )
+    )
+
+
+def _several(values: list[str]) -> str:
+    shown = [value[:_SHOWN] for value in values]
+    if len(shown) > 4:
+        shown[3:] = [f"{len(shown) - 3} more"]
+    *most, last = shown
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 @functools.lru_cache(10_000)
@@ -143,14 +182,14 @@ def _lays_open(entries: bytes) -> dict[str, Shown]:
     found = msgspec.json.decode(entries, type=dict[str, Shown])
     for shown in found.values():
         shown.title, shown.unit = clean(shown.title), clean(shown.unit)
-        shown.warning = clean(shown.warning)
+        shown.warning = short(shown.warning)
         shown.names = [clean(name) for name in shown.names]
     return found
 
 
 def _run(record: Record) -> Run:
     spec, differs = record.spec, record.differs
-    benchmark, method = clean(record.benchmark), clean(record.method)
+    benchmark, method = short(record.benchmark), short(record.method)
     kept = spec.method.params.get(record.replay_size)
     done = record.status == "done"
     setting = {key: getattr(spec, key) for key in ("benchmark", "protocol", "threads", "device")}
@@ -158,14 +197,14 @@ def _run(record: Record) -> Run:
         id=clean(record.id),
         status=record.status,
         benchmark=benchmark,
-        benchmark_name=clean(spec.benchmark.name),
-        benchmark_title=clean(record.titles.benchmark) or benchmark,
+        benchmark_name=short(spec.benchmark.name),
+        benchmark_title=short(record.titles.benchmark) or benchmark,
         method=method,
-        method_name=clean(spec.method.name),
-        method_title=clean(record.titles.method or spec.method.name),
-        family=clean(record.family),
-        protocol=clean(record.protocol),
-        budget=clean(protocol_label(differs.protocol, 1, "cpu")),
+        method_name=short(spec.method.name),
+        method_title=short(record.titles.method or spec.method.name),
+        family=short(record.family),
+        protocol=short(record.protocol),
+        budget=short(protocol_label(differs.protocol, 1, "cpu")),
         seed=spec.seed,
         tasks=record.tasks,
         done=record.done,
@@ -182,6 +221,7 @@ def _run(record: Record) -> Run:
         kept=kept if type(kept) is int else None,
         lays_open=_lays_open(msgspec.json.encode(record.lays_open)),
         finished=record.finished,
+        origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),
         values=_values(record) if done else {},
         numbers=_numbers(record) if done else {},
@@ -201,8 +241,9 @@ def _layers(record: Record) -> dict[str, list[list[float]]]:
     for key, shown in record.lays_open.items():
         if shown.kind == "layers":
             rows = [entry.get(key) or [] for entry in record.diagnostics]
-            if rows and rows[0] and len({len(row) for row in rows}) == 1:
-                found[key] = rows
+            sane = all(abs(value) < _MOST for row in rows for value in row)
+            if rows and rows[0] and len({len(row) for row in rows}) == 1 and sane:
+                found[key] = [[float(value) for value in row] for row in rows]
     return found
 
 
@@ -212,7 +253,7 @@ def _values(record: Record) -> dict[str, float]:
     samples = sum(epoch.samples for epoch in curve)
     train = sum(record.seconds.train)
     counted = MB if memory.architecture else math.nan  # a network without a byte was not counted
-    return {
+    values = {
         "acc": metrics.acc(R),
         "bwt": metrics.bwt(R),
         "forgetting": metrics.forgetting(R),
@@ -229,6 +270,7 @@ def _values(record: Record) -> dict[str, float]:
         "epochs": len(curve) / len({epoch.task for epoch in curve}) if curve else math.nan,
         "rate": samples / train if samples and train else math.nan,
     }
+    return {key: value if abs(value) < _MOST else math.nan for key, value in values.items()}
 
 
 def _with_intransigence(runs: list[Run]) -> list[Run]:

@@ -11,6 +11,7 @@ from tabulate import tabulate
 from clbench import data
 from clbench.errors import UserError
 from clbench.grid import make_grid
+from clbench.report.escape import csv_cell
 from clbench.report.paper import document
 from clbench.report.write import put
 
@@ -80,7 +81,9 @@ def render(rows: Iterable[list[str]], form: str) -> str:
     """The table as `txt`, `md`, `tex` or `csv`, with notes on the paper's mistakes."""
     if form == "csv":
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([_HEAD, *rows])
+        csv.writer(out, lineterminator="\n").writerows(
+            [csv_cell(value) for value in row] for row in (_HEAD, *rows)
+        )
         return out.getvalue()
     style = {"txt": "simple", "md": "github", "tex": "latex_booktabs"}[form]
     align = ("left", *["right"] * 9, "left")
@@ -89,7 +92,7 @@ def render(rows: Iterable[list[str]], form: str) -> str:
     return f"{grid}\n\n{notes}\n"
 
 
-def write(rows: list[list[str]], folder: Path) -> list[Path]:
-    """`table-datasets.md`, `.tex` and `.csv`; the paths."""
+def write(rows: list[list[str]], folder: Path, root: Path) -> list[Path]:
+    """`table-datasets.md`, `.tex` and `.csv` into a folder below `root`; the paths."""
     files = {f"table-datasets.{form}": render(rows, form).encode() for form in ("md", "tex", "csv")}
-    return put(folder, files)
+    return put(folder, files, root)

@@ -11,10 +11,10 @@ from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.record import Shown
 from clbench.report.columns import Column
-from clbench.report.escape import clean
+from clbench.report.escape import short
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
-from clbench.report.runs import Run
+from clbench.report.runs import Run, made_with
 
 
 def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
@@ -23,7 +23,7 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
     protocol = normal.spec.protocol
     known = [key for key in PROTOCOL_DEFAULTS if key in protocol]
     order = known + sorted(protocol.keys() - set(known))
-    listing = clean(", ".join(f"{key}={text(protocol[key])}" for key in order))
+    listing = short(", ".join(f"{key}={text(protocol[key])}" for key in order))
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
     if any(row.mark for row in rows):
@@ -33,7 +33,7 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
             f"{name} ({note})" if (note := normal.notes.get(name)) else name
             for name in sorted(normal.data)
         ]
-        facts.append(f"Data: {', '.join(named)}.")
+        facts.append(f"Data: {short(', '.join(named))}.")
     if zero and any(row.zero for row in rows):
         facts.append("Zero: free of forgetting by construction, and measured so.")
     plural = "" if normal.spec.threads == 1 else "s"
@@ -75,6 +75,7 @@ def warnings(
         own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
         found += [f"{name(row)}: {sentence}" for sentence in own]
     found += _other_seeds(rows, name)
+    found += _other_origins(rows, name)
     found += _intransigence(
         rows, {column.key.removesuffix("-fraction") for column in columns}, name
     )
@@ -82,6 +83,11 @@ def warnings(
         files = "1 record" if skipped == 1 else f"{skipped} records"
         found.append(f"{files} could not be read and may be missing here.")
     return found
+
+
+def few(names: list[str], what: str) -> str:
+    """Up to three names, or the number of them."""
+    return "; ".join(names) if len(names) < 4 else f"{len(names)} {what}"
 
 
 def listed(seeds: Iterable[int]) -> str:
@@ -125,6 +131,16 @@ def _other_seeds(rows: list[Row], name: Callable[[Row], str]) -> list[str]:
     most = min(counts, key=lambda seeds: (-counts[seeds], seeds))
     odd = [f"{name(c)}: {listed(c.seeds)}" for c in rows if c.counted and tuple(c.seeds) != most]
     return [f"The seeds are {listed(most)}, but for {'; '.join(odd)}."]
+
+
+def _other_origins(rows: list[Row], name: Callable[[Row], str]) -> list[str]:
+    """`Not all runs were made alike: torch 2.14 and 2.15 (even inside a row: ewc).`"""
+    apart = made_with((run for row in rows for run in row.counted), apart=True)
+    if not apart:
+        return []
+    mixed = [name(row) for row in rows if made_with(row.counted, apart=True)]
+    inside = f" (even the seeds averaged in {few(mixed, 'rows')})" if mixed else ""
+    return [f"Not all runs were made alike: {apart}{inside}."]
 
 
 def _intransigence(rows: list[Row], keys: set[str], name: Callable[[Row], str]) -> list[str]:

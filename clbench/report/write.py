@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clbench.errors import UserError, unknown
-from clbench.files import write_atomically
+from clbench.files import refuse_links, write_atomically
 from clbench.record import Record
 from clbench.report import latex, markdown, plain
 from clbench.report.escape import slug
@@ -23,9 +23,11 @@ def write(
     *,
     standalone: bool = False,
     records: Iterable[Record] = (),
+    root: Path | None = None,
 ) -> list[Path]:
     """Write `table-<benchmark>.<format>` for all benchmarks and formats, and with `html` also one
-    page about all of them and about the runs in `records`; the paths, in order."""
+    page about all of them and about the runs in `records`; the paths, in order. If `root` is given,
+    a link between it and the files is an error."""
     formats = list(formats)
     for name in formats:
         if name not in FORMATS:
@@ -40,15 +42,18 @@ def write(
         from clbench.report import page
 
         files[PAGE] = page.render(tables, records).encode()
-    return put(out_dir, files)
+    return put(out_dir, files, root)
 
 
-def put(folder: Path, files: dict[str, bytes]) -> list[Path]:
-    """Write files by name into a folder; their paths."""
+def put(folder: Path, files: dict[str, bytes], root: Path | None = None) -> list[Path]:
+    """Write files by name into a folder, which is not reached by a link below `root`; their
+    paths."""
     try:
+        if root is not None:
+            refuse_links(folder, root)
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            write_atomically(folder / name, content)
+            write_atomically(folder / name, content, root)
     except OSError as error:
         raise UserError(
             f"Files cannot be written to {folder}: {error.strerror or error}. "

@@ -43,7 +43,7 @@ def test_data_sets_whose_order_is_drawn_are_found_by_name() -> None:
 
 def test_it_is_written_in_every_format(tmp_path: Path) -> None:
     rows, _ = sizes("split-mnist", Path("/nowhere"), False)
-    paths = write(rows, tmp_path)
+    paths = write(rows, tmp_path, tmp_path)
     assert [path.name for path in paths] == [f"table-datasets.{f}" for f in ("md", "tex", "csv")]
     texts = [path.read_text() for path in paths]
     assert "| split-mnist |" in texts[0].replace("  ", "")

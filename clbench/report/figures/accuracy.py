@@ -17,7 +17,7 @@ _MEAN: dict[str, Any] = {"color": "0.0", "linewidth": 1.8, "linestyle": "-", "zo
 
 def draw(table: Table) -> Picture:
     """R[k,i] over k for every task i from the time it is learned, and their mean."""
-    rows = shown_rows(table, "accuracy", tasks=2)
+    rows = shown_rows(table, "accuracy", tasks=2, lines=True)
     names = style.names([row.name for row in rows], 2 * TITLE)
     figure, axes = panels(names, 1.55, extra=0.45)
     tasks = max(row.head.tasks for row in rows)

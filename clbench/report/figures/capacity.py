@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from clbench.errors import UserError
 from clbench.report.figures import style
 from clbench.report.figures.panels import TITLE, key, label_outer, lines, panels
-from clbench.report.figures.picture import Picture, seeds, shown_rows, words
+from clbench.report.figures.picture import MOST, Picture, bounded, seeds, shown_rows, words
 from clbench.report.installed import laying_open, suggestion
 from clbench.report.rows import Row, mean_and_std
 from clbench.report.table import Table
@@ -23,6 +24,12 @@ def draw(table: Table) -> Picture:
         f"{suggestion(','.join(laying_open('layers', '%')))}.",
     )
     drawn = [(row, entry) for row in rows for entry in shares(row)]
+    if len(drawn) > MOST:
+        raise UserError(
+            f"{len(drawn)} panels for {table.benchmark} are too many for one figure (at most "
+            f"{MOST}): choose some with --methods."
+        )
+    bounded(sum(len(row.head.layers[entry][0]) for row, entry in drawn), table, "--methods")
     titles = [row.head.lays_open[entry].title for row, entry in drawn]
     alone = len(set(titles)) == 1
     named = zip(drawn, titles, strict=True)

@@ -27,6 +27,9 @@ SAMPLES = 1000
 FIRST = 10
 """Most tasks in the panel of the first tasks, as in the paper."""
 
+THREADS = 1024
+"""Most threads that are started because a record says so."""
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -81,6 +84,8 @@ def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
     if record is None:
         raise UserError(f"Run {run.id} is gone from {source.out}. Run the command again.")
     cell = cell_of(record, source.files)
+    if record.data.keys() != set(cell.benchmark.meta.get("datasets", ())):
+        raise UserError(f"Run {run.id} names other data sets than {run.benchmark} has.")
     # what was accepted when it was trained is accepted now, if it is the same
     datasets = {
         name: data.load(name, source.data_root, accept=bool(used.note))
@@ -93,6 +98,10 @@ def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
                 "name the folder that has it with --data-root, or train it again."
             )
     cell = replace(cell, spec=replace(cell.spec, device="cpu"))
+    if not 1 <= cell.spec.threads <= THREADS:
+        raise UserError(
+            f"Run {run.id} says {cell.spec.threads} threads, which is not 1 to {THREADS}."
+        )
     torch.set_num_threads(cell.spec.threads)
     stream = make_stream(cell, datasets)
     strategy = build(cell, stream)
@@ -105,7 +114,7 @@ def restored(run: Run, source: Checkpoints) -> tuple[Any, Stream]:
     state = _state(path, record)
     try:
         strategy.load_state_dict(state)
-    except RuntimeError:  # torch's, where names or shapes of weights are others
+    except Exception:  # other names, shapes or types than today's code has
         raise _unusable(path, "does not fit the network that clbench builds today") from None
     return strategy.model.eval(), stream
 

@@ -23,7 +23,7 @@ from clbench.report.runs import Run
 from clbench.report.table import Table
 
 MOST = 6
-"""Rows that fit on a page."""
+"""Rows, and spaces in a row, that fit on a page."""
 PERPLEXITY = 30.0
 _FLAT = 1e-6  # a z that varies less than this over all samples is constant
 _FEW = 4
@@ -54,9 +54,14 @@ def draw(table: Table, source: Checkpoints) -> Picture:
             f"{len(kept)} methods are too many for the figure 'latent' (at most {MOST}): choose "
             f"some with --methods, for example --methods '{kept[0].head.method}'."
         )
+    spaces = list(dict.fromkeys(name for row in kept for name in space_names(row)))
+    if len(spaces) > MOST:
+        raise UserError(
+            f"{len(spaces)} latent spaces are too many for a figure (at most {MOST}): choose some "
+            "of the methods with --methods."
+        )
     runs = _same_seed(kept, source)
     found = [drawn(run, source) for run in runs]
-    spaces = list(dict.fromkeys(name for row in kept for name in space_names(row)))
     classes = sorted({int(c) for one in found for c in np.unique(one.last.labels)})
     shown = sorted({int(k) for one in found for k in np.unique(one.first.labels)})
     tasks, first, half = runs[0].tasks, shown[-1], len(spaces)

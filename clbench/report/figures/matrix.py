@@ -19,7 +19,7 @@ _DECIMAL, _NUMBERS = 6, 12
 
 def draw(table: Table) -> Picture:
     """R[k,i], averaged over seeds; what was not measured stays empty."""
-    rows = shown_rows(table, "matrix", tasks=2)
+    rows = shown_rows(table, "matrix", tasks=2, lines=True)
     names = style.names([row.name for row in rows], 2 * TITLE)
     width = 2.3 if len(names) > 1 else 2.6  # room for the bar and both labels
     figure, axes = panels(names, 2.15, share=False, width=width)

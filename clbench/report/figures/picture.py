@@ -15,6 +15,10 @@ MOST = 24
 """Methods that one figure can hold and still be read."""
 
 
+LINES = 5000
+"""Lines that one figure can hold: about half a minute of drawing."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """A drawn figure of one benchmark and its caption, a paragraph an item."""
@@ -39,11 +43,13 @@ def shown_rows(
     kind: str,
     *,
     tasks: int = 1,
+    lines: bool = False,
     wants: Callable[[Row], bool] = lambda row: True,
     lacking: str = "",
 ) -> list[Row]:
     """The rows with finished runs and at least so many tasks that the figure `wants`; `lacking` is
-    the sentence for a table that has none."""
+    the sentence for a table that has none. `lines` says whether a line or more is drawn per task.
+    """
     done = [row for row in table.rows if row.counted]
     if not done:
         raise LackingError(
@@ -63,7 +69,18 @@ def shown_rows(
             f"{len(shown)} methods on {table.benchmark} are too many for one figure (at most "
             f"{MOST}): choose some with --methods."
         )
+    if lines:
+        bounded(sum(row.head.tasks for row in shown), table, "--methods")
     return shown
+
+
+def bounded(lines: int, table: Table, option: str) -> None:
+    """A UserError if nobody can wait for so many lines, or tell them apart."""
+    if lines > LINES:
+        raise UserError(
+            f"{lines:,} lines for {table.benchmark} are too many for one figure (at most "
+            f"{LINES:,}): choose less with {option}."
+        )
 
 
 def words(

@@ -27,12 +27,14 @@ def write(
     folder: Path,
     formats: Sequence[str],
     note: str = "",
+    root: Path | None = None,
     **options: Any,
 ) -> tuple[list[Path], list[str]]:
     """Draw `figure-<kind>-<benchmark>.<format>` of every table that has what the figure needs.
 
     Returns the paths, captions included, and a sentence for every table that was left out, which
-    is the error if none can be drawn. `note` is a sentence for each caption.
+    is the error if none can be drawn. `note` is a sentence for each caption. If `root` is given, a
+    link between it and the files is an error.
     """
     draw = importlib.import_module(f"clbench.report.figures.{kind}").draw
     paths: list[Path] = []
@@ -46,7 +48,7 @@ def write(
                 continue
             stem = f"figure-{kind}-{slug(table.benchmark)}"
             files = {f"{stem}.{name}": render(picture, name) for name in formats}
-        paths += put(folder, files | {f"{stem}.txt": picture.text(note).encode()})
+        paths += put(folder, files | {f"{stem}.txt": picture.text(note).encode()}, root)
     if not paths:
         raise UserError(left_out[0])
     return paths, left_out
