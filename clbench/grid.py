@@ -67,12 +67,13 @@ def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
             f"{where}: at most {MOST_SEEDS:,} seeds. For seed {seeds} alone, write "
             f"`--seeds {seeds},` (in Python: seeds=[{seeds}])."
         )
-    several = range(seeds) if isinstance(seeds, int) else itertools.islice(seeds, MOST_SEEDS + 1)
-    found = list(dict.fromkeys(several))
+    several = range(seeds) if isinstance(seeds, int) else seeds
+    given = list(itertools.islice(several, MOST_SEEDS + 1))
+    if len(given) > MOST_SEEDS:
+        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
+    found = list(dict.fromkeys(given))
     if not found or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in found):
         raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
-    if len(found) > MOST_SEEDS:
-        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
     return found
 
 
