@@ -69,11 +69,12 @@ def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
         )
     listed = range(seeds) if isinstance(seeds, int) else seeds
     several = itertools.islice(listed, MOST_SEEDS + 1) if isinstance(listed, Iterable) else ()
-    found = list(dict.fromkeys(several))
+    given = list(several)
+    if len(given) > MOST_SEEDS:
+        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
+    found = list(dict.fromkeys(given))
     if not found or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in found):
         raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
-    if len(found) > MOST_SEEDS:
-        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
     return found
 
 

@@ -8,6 +8,7 @@ its time is over, submitit puts it back into the queue, and it goes on at the la
 
 import contextlib
 import importlib.util
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import msgspec
 from clbench.errors import UserError
 from clbench.events import Ended, Listener, Started, TaskEnded, end_of
 from clbench.executors import DataSets, Resources
+from clbench.executors.processes import safe_path
 from clbench.executors.turns import Turns
 from clbench.executors.work import work
 from clbench.files import read_bounded, refuse_links, write_atomically
@@ -203,6 +205,7 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
     }
     executor.update_parameters(
         job_name="clbench",
+        setup=[f"export {name}={shlex.quote(value)}" for name, value in safe_path().items()],
         cpus_per_task=resources.cpus_per_run,
         time=resources.time_limit,
         array_parallelism=resources.workers,

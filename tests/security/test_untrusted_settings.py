@@ -12,6 +12,7 @@ import pytest
 
 import clbench
 from clbench.errors import UserError
+from clbench.grid import seed_list
 from clbench.registry import import_class, select, split_list
 from clbench.study import find_study
 
@@ -228,3 +229,8 @@ def test_a_deleted_folder_is_a_sentence(
     result = clbench("run", "--out", str(tmp_path / "out"))
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert "cd" in result.err
+
+
+def test_seeds_are_counted_before_repeats_are_dropped() -> None:
+    with pytest.raises(UserError, match="10,000 seeds"):
+        seed_list([0] * 10_001 + [1], "seeds")
