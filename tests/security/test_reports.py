@@ -38,6 +38,7 @@ from clbench.report.compare import by_seed, compare
 from clbench.report.escape import csv_cell
 from clbench.report.figures import KINDS
 from clbench.report.figures.write import write as draw
+from clbench.report.page.serve import Live
 from clbench.report.profile import profile
 from clbench.report.runs import runs_of
 from clbench.report.table import tables
@@ -372,3 +373,12 @@ def test_no_text_of_a_record_steers_what_shows_it(
             assert not re.search(r"\\(input\{x|write)", content)
         if path.suffix == ".md":
             assert not re.search(r"(?<!\\)\]\(|(?<!\\)`|<script", content)
+
+
+def test_links_to_nothing_do_not_stop_the_served_page(tmp_path: Path) -> None:
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    (tmp_path / "gone.json").symlink_to("gone")
+    live = Live(tmp_path, lambda: ([], []))
+    before = live.version()
+    (tmp_path / "new.json").write_text("{}")
+    assert live.version() != before

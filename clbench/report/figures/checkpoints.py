@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from clbench import data
+from clbench.checkpoint import load
 from clbench.errors import UserError
 from clbench.grid import cell_of
-from clbench.record import DamagedRecordError, Record, parse
+from clbench.record import DamagedRecordError, Record
 from clbench.report.runs import Run
 from clbench.seeding import generator
 from clbench.store import Store
@@ -134,9 +135,7 @@ def latents(network: Any, stream: Stream, k: int, most: int) -> Latents:
 
 def _state(path: Path, record: Record) -> dict[str, Any]:
     try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
-        kept = parse(content["record"].encode(), record.id)
-        state: dict[str, Any] = content["state"]
+        kept, state = load(path, record.id, "cpu")
     except DamagedRecordError:
         kept = None
     except Exception as error:  # torch.load raises many kinds for a damaged file

@@ -39,10 +39,11 @@ class Live:
         """A hash of the state of the folder: names, sizes and times of its files."""
         state = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
-            for entry in entries:  # no folder is no run yet; a file may go while we look
+            for entry in entries:  # no folder is no run yet
                 if entry.name.endswith(".json"):
-                    found = entry.stat()
-                    state.append((entry.name, found.st_size, found.st_mtime_ns))
+                    with contextlib.suppress(OSError):  # gone while we look, or a link to nothing
+                        found = entry.stat()
+                        state.append((entry.name, found.st_size, found.st_mtime_ns))
         return hashlib.sha256(repr(sorted(state)).encode()).hexdigest()[:16]
 
     def data(self) -> str:
