@@ -39,7 +39,10 @@ def open_bounded(path: Path, limit: int) -> io.BufferedReader:
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of such a file."""
     with open_bounded(path, limit) as file:
-        content = file.read(limit + 1)
+        # not `limit` at once, because `read` takes the memory for it before it reads
+        content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
+        while len(content) <= limit and (more := file.read(2**16)):
+            content += more
     if len(content) > limit:
         raise _too_large(path, len(content), limit)
     return content
