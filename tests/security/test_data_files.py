@@ -518,9 +518,12 @@ def test_an_unreadable_file_is_named(make):
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "~nosuchuser/data"])
-def test_paths_that_cannot_be(name, tmp_path):
+def test_paths_that_cannot_be(name, tmp_path, monkeypatch):
     from clbench.data import data_root
+    from clbench.data import prepare as prepare_module
 
+    file = prepare_module.Download(("file:///nowhere",), "", "MNIST/raw/x")
+    monkeypatch.setattr(prepare_module, "downloads", lambda _: [file])
     with pytest.raises(UserError, match=r"no such user|File name too long|cannot be read"):
         load("mnist", data_root(name))
     with pytest.raises(UserError, match=r"no such user|File name too long|cannot be read"):
