@@ -130,6 +130,13 @@ def absolute(path: Path) -> Path:
         raise UserError(f"{path}: the current folder is gone; name an absolute path.") from None
 
 
+def as_typed(path: Path) -> Path:
+    """A path in a message: from the current folder on, if it is below."""
+    with contextlib.suppress(ValueError, OSError):
+        return path.relative_to(Path.cwd())
+    return path
+
+
 def shown(path: Path) -> str:
     """A path in a message: what would steer a terminal is replaced."""
     return "".join(c if c.isprintable() else "?" for c in str(path))
