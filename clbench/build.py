@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from clbench.errors import UserError
+from clbench.limits import TASKS
 from clbench.networks.dropout import Dropout
 from clbench.registry import import_class
 from clbench.seeding import seed_everything
@@ -20,8 +21,11 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     """The benchmark's stream for the cell's seed."""
     spec = cell.spec
     benchmark = import_class(cell.benchmark)(**spec.benchmark_params)
+    sources = benchmark.sources(datasets, spec.seed)
+    if len(sources) > TASKS:
+        raise UserError(f"{spec.benchmark} has {len(sources)} tasks; the most is {TASKS}.")
     return Stream(
-        benchmark.sources(datasets, spec.seed),
+        sources,
         name=spec.benchmark,
         backbone=benchmark.backbone,
         protocol=spec.protocol,

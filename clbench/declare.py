@@ -49,14 +49,24 @@ TYPES: dict[str, Any] = {
     "NonNegativeFloat": NonNegativeFloat,
     "Fraction": Fraction,
 }
-META: dict[str, type] = {
+_Values: TypeAlias = dict[str, int | float | bool | str | None]
+META: dict[str, Any] = {
     **dict.fromkeys(("name", "title", "family", "paper", "backbone", "replay_size"), str),
     **dict.fromkeys(("zero_forgetting", "upper_bound"), bool),
-    **dict.fromkeys(("protocol", "fixed", "tuned", "presets", "lays_open"), dict),
-    **dict.fromkeys(("backbones", "datasets"), tuple),
+    **dict.fromkeys(("backbones", "datasets"), tuple[str, ...]),
     "version": int,
+    "protocol": _Values,
+    "fixed": dict[str, str],
+    "tuned": dict[str, _Values],
+    "presets": dict[str, dict[str, _Values]],
+    "lays_open": dict[str, Any],
 }
 """Facts that clbench reads from a class, and their types."""
+SOURCE = 10**6
+"""The most bytes that a file of a method or benchmark may have."""
+MOST_TASKS = 10_000
+MOST = 2**63
+"""No whole number may be as large."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()
 """The file and line of every method and benchmark class."""
 _SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True)
@@ -86,13 +96,15 @@ class Field:
         within = Range()
         if get_origin(kind) is Literal:
             choices = get_args(kind)
-            kind = type(choices[0])
+            kind = type(choices[0]) if choices else None
         elif get_origin(kind) is Annotated:
             kind, *notes = get_args(kind)
             within = next((note for note in notes if isinstance(note, Range)), within)
         if kind not in (int, float, bool, str):
             known = ", ".join(TYPES)
             raise UserError(f"{where}: the type of {name} must be one of {known} or Literal[...].")
+        if name == "tasks" and kind is int:
+            within = within._replace(high=min(within.high, MOST_TASKS))
         field = cls(name, kind, within, choices, optional, default, doc)
         return replace(field, default=field.check(default, where))
 
@@ -110,6 +122,8 @@ class Field:
         """`value` with the field's type; a UserError if its type or range is wrong."""
         if value is None and self.optional:
             return None
+        if type(value) is int and abs(value) >= MOST:
+            raise UserError(f"{where}: {self.name} is a number of more than 64 bits.")
         if self.type is float and type(value) is int:
             value = float(value)
         right = type(value) is self.type and (not self.choices or value in self.choices)
@@ -150,6 +164,8 @@ class Declaration:
     doc: str
     fields: dict[str, Field]
     meta: dict[str, Any]
+    sha256: str = ""
+    """Of the file, as it was read; what is imported must have it too."""
     source: str = ""
     """The code of a class that the user handed over in Python."""
     payload: bytes = b""
@@ -168,7 +184,7 @@ class Declaration:
         """SHA-256 of a user's code, which stands in for a version; empty for an installed one."""
         if self.source:
             return hashlib.sha256(self.source.encode()).hexdigest()
-        return "" if self.module else hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return "" if self.module else self.sha256
 
     def values(self, given: dict[str, str]) -> dict[str, Any]:
         """Typed values of the text that a user wrote in brackets."""
@@ -215,10 +231,14 @@ def _annotation(text: str) -> Any:
     The names are those of clbench, however the file imports them.
     """
     node = ast.parse(text, mode="eval").body
+    found: Any
     optional = isinstance(node, ast.BinOp) and ast.unparse(node.right) == "None"
     inner = node.left if isinstance(node, ast.BinOp) and optional else node
     if isinstance(inner, ast.Subscript) and ast.unparse(inner.value).endswith("Literal"):
-        found: Any = Literal[ast.literal_eval(inner.slice)]
+        try:
+            found = Literal[ast.literal_eval(inner.slice)]
+        except (ValueError, TypeError):  # no plain values
+            return None
     else:
         found = TYPES.get(ast.unparse(inner).rpartition(".")[2])
     return found | None if optional and found is not None else found

@@ -6,12 +6,12 @@ whose `strerror` says so.
 
 import contextlib
 import errno
-import io
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
@@ -21,7 +21,24 @@ DOTS = 100
 """The most dots in a line of TOML: a key of very many parts would take tomllib hours."""
 
 
-def open_bounded(path: Path, limit: int) -> io.BufferedReader:
+def named_path(text: str, where: str, home: bool = False) -> Path:
+    """The path that a user named, whether there is a file or not; with `home` it may begin with ~.
+    A UserError if no file can have it."""
+    try:
+        path = Path(text).expanduser() if home else Path(text)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.lstat(path)
+    except RuntimeError:
+        raise UserError(f"{where} {text}: there is no such user; write the whole path.") from None
+    except OSError as error:
+        raise UserError(f"{where} {text:.60}: {error.strerror}.") from None
+    except ValueError:
+        raise UserError(f"{where} {text!r:.60} is no path: it has a NUL.") from None
+    return path
+
+
+@contextlib.contextmanager
+def opened(path: Path, limit: int) -> Iterator[BinaryIO]:
     """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -30,15 +47,15 @@ def open_bounded(path: Path, limit: int) -> io.BufferedReader:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if found.st_size > limit:
             raise _too_large(path, found.st_size, limit)
-        return open(number, "rb")
-    except BaseException:
+        with open(number, "rb", closefd=False) as file:
+            yield file
+    finally:
         os.close(number)
-        raise
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """The content of such a file."""
-    with open_bounded(path, limit) as file:
+    """The content of a regular file of at most `limit` bytes."""
+    with opened(path, limit) as file:
         # not `limit` at once, because `read` takes the memory for it before it reads
         content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
         while len(content) <= limit and (more := file.read(2**16)):
@@ -106,6 +123,21 @@ def refuse_links(folder: Path, root: Path) -> None:
         if folder.is_symlink():
             raise OSError(errno.ELOOP, f"{shown(folder)} is a link", str(folder))
         folder = folder.parent
+
+
+def absolute(path: Path) -> Path:
+    """The path from the root on, with links as they are."""
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: the current folder is gone; name an absolute path.") from None
+
+
+def as_typed(path: Path) -> Path:
+    """A path in a message: from the current folder on, if it is below."""
+    with contextlib.suppress(ValueError, OSError):
+        return path.relative_to(Path.cwd())
+    return path
 
 
 def shown(path: object) -> str:

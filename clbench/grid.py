@@ -1,6 +1,7 @@
 """The cells of a grid, and the state of each in the store."""
 
 import contextlib
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ from clbench.store import Store
 Wanted: TypeAlias = str | type | Iterable[str | type]
 """Methods or benchmarks as a user names them: a list as `select` takes it, a class, or several."""
 
+MOST_SEEDS = 10_000
+MOST_CELLS = 100_000
+MOST_THREADS = 1024
+
 
 def make_grid(
     methods: Wanted,
@@ -31,23 +36,43 @@ def make_grid(
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once. `most_tasks` is an upper
     limit for the parameter `tasks` of every benchmark."""
-    streams = chosen("benchmark", benchmarks)
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads {threads}: give a number from 1 to {MOST_THREADS}.")
+    streams, learners = chosen("benchmark", benchmarks), chosen("method", methods)
+    check_count(len(streams) * len(learners) * len(seeds))
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
     cells = [
         make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
         for bench, bench_given in streams
-        for method, method_given in chosen("method", methods)
+        for method, method_given in learners
         for seed in seeds
     ]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
 
 
+def check_count(runs: int) -> None:
+    """A UserError if these are more runs than a command can plan."""
+    if runs > MOST_CELLS:
+        raise UserError(
+            f"These are {runs:,} runs; one command plans at most {MOST_CELLS:,}. "
+            "Name fewer methods, benchmarks or seeds."
+        )
+
+
 def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
     """A number of seeds, or a list of them, as a list without repeats."""
-    found = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
-    if not found or any(type(seed) is not int or seed < 0 for seed in found):
+    if isinstance(seeds, int) and seeds > MOST_SEEDS:
+        raise UserError(
+            f"{where}: at most {MOST_SEEDS:,} seeds. For seed {seeds} alone, write "
+            f"`--seeds {seeds},` (in Python: seeds=[{seeds}])."
+        )
+    several = range(seeds) if isinstance(seeds, int) else itertools.islice(seeds, MOST_SEEDS + 1)
+    found = list(dict.fromkeys(several))
+    if not found or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in found):
         raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
+    if len(found) > MOST_SEEDS:
+        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
     return found
 
 

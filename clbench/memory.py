@@ -4,15 +4,16 @@ As in the paper, every number counts 4 bytes (a uint8 pixel too) and MB = 10^6 b
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from msgspec import Meta, Struct
+from msgspec import Struct
+
+from clbench.limits import Count
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 BYTES = 4
-Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Memory(Struct, frozen=True, gc=False):

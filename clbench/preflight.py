@@ -5,15 +5,19 @@ which has torch. It maps the images that the driver has decoded and opens no dat
 """
 
 import importlib
+import os
+import tempfile
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from clbench.errors import UserError
 from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
+from clbench.files import shown
 from clbench.provenance import explain_import
 from clbench.registry import import_class
 from clbench.spec import Cell
@@ -21,6 +25,11 @@ from clbench.store import Place, Store
 
 if TYPE_CHECKING:
     from clbench.data import DataSet
+
+
+SOCKET = 70
+"""The most bytes in the path of the folder for temporary files; that of a socket has at most 107,
+and multiprocessing appends 32."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ def check(
     needed = {name for cell in cells for name in _needs(cell)}
     problems = [text for name, text in opened.problems.items() if name in needed]
     problems += importlib.import_module(f"clbench.executors.{executor}").problems(resources)
+    problems += _temporary_problems()
     if not dry or place.out.is_file():
         try:
             Store(place.out).prepare()
@@ -91,6 +101,18 @@ def check(
     ready = [cell for cell in cells if not any(name in opened.problems for name in _needs(cell))]
     found = _look_ahead(cells, ready, sorted(devices), opened)
     return Findings(problems + found.problems, found.refused)
+
+
+def _temporary_problems() -> list[str]:
+    """Worker processes are reached by a socket in the folder for temporary files."""
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return ["There is no folder for temporary files that can be written to: set TMPDIR."]
+    if len(os.fsencode(folder)) <= SOCKET:
+        return []
+    text = f"TMPDIR is {shown(Path(folder))}: its path has more than {SOCKET} bytes, too many for"
+    return [f"{text} the sockets of worker processes. Name a shorter one."]
 
 
 def _needs(cell: Cell) -> tuple[str, ...]:

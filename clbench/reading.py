@@ -5,16 +5,19 @@ defaults, but not torch. Only training imports a class.
 """
 
 import ast
+import hashlib
 import importlib
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 
-from clbench.declare import META, Declaration, Field
+from clbench.declare import META, SOURCE, Declaration, Field
 from clbench.errors import UserError
+from clbench.files import read_bounded, shown
 from clbench.record import Shown, in_words
 
 ROOTS = {"method": "Method", "benchmark": "Benchmark"}
@@ -28,8 +31,15 @@ def read_declaration(
     path: Path, kind: str, module: str = "", name: str = "", class_name: str = ""
 ) -> Declaration:
     """The declaration of the one method (or benchmark) class in `path`, or of the one named."""
+    try:
+        return _read(path, kind, module, name, class_name)
+    except (RecursionError, MemoryError):
+        raise UserError(f"{path} cannot be read: its code is nested too deeply.") from None
+
+
+def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Declaration:
     root = ROOTS[kind]
-    tree = _parse(path)
+    tree, sha256 = _parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = [c for c in classes if root in _ancestors(c, tree, path)[1]]
     several = len(found) > 1
@@ -44,7 +54,7 @@ def read_declaration(
         )
     chain, _ = _ancestors(found[0], tree, path)
     usual = kebab(class_name) if class_name and several else path.stem.replace("_", "-").lower()
-    return declaration(kind, chain, path, module, name, usual)
+    return replace(declaration(kind, chain, path, module, name, usual), sha256=sha256)
 
 
 def declaration(
@@ -77,7 +87,7 @@ def declaration(
             "use small letters, digits, '-', '+' and '.', and begin with a letter or digit."
         )
     doc = next((d for node, _ in chain if (d := ast.get_docstring(node))), "")
-    return Declaration(kind, name, path, chain[0][0].name, module, doc, fields, meta)
+    return Declaration(kind, name, path, chain[0][0].name, module, _shown(doc), fields, meta)
 
 
 def kebab(class_name: str) -> str:
@@ -86,15 +96,22 @@ def kebab(class_name: str) -> str:
     return words.replace("_", "-").strip("-").lower()
 
 
-def _parse(path: Path) -> ast.Module:
+def _parse(path: Path) -> tuple[ast.Module, str]:
+    """The tree of a file, and the SHA-256 of the bytes that it was made of."""
     try:
-        return _tree(path.read_text(encoding="utf-8"))
+        content = read_bounded(path, SOURCE)
+        return _tree(content.decode("utf-8-sig")), hashlib.sha256(content).hexdigest()
     except FileNotFoundError:
-        raise UserError(f"There is no file {path}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}.") from None
+        raise UserError(f"There is no file {shown(path)}.") from None
+    except OSError as error:
+        raise UserError(f"{shown(path)} cannot be read: {error.strerror}.") from None
     except SyntaxError as error:
-        raise UserError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
+        where = f"line {error.lineno}: {error.msg}"
+        raise UserError(f"{shown(path)} is not valid Python: {where}.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{shown(path)} is not a text in UTF-8.") from None
+    except ValueError:
+        raise UserError(f"{shown(path)} is not valid Python: NUL in its path or text.") from None
 
 
 @cache
@@ -109,18 +126,23 @@ def _ancestors(
     """The class and its ancestors, nearest first, and the names of all bases.
 
     Ancestors are searched in the same file, in neighbours imported by `from .x import Y`, and in
-    clbench's own files, imported by `from clbench.methods.x import Y`.
+    clbench's own files, imported by `from clbench.methods.x import Y`. Each is visited once, so
+    that a circle of imports ends.
     """
-    chain, names = [(node, path)], set()
-    for base in node.bases:
-        base_name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-        names.add(base_name)
-        place = _find_class(base_name, tree, path, node)
-        if place is not None:
-            more, more_names = _ancestors(*place)
-            chain += more
-            names |= more_names
-    return chain, names
+    chain: dict[ast.ClassDef, Path] = {}
+    names: set[str] = set()
+
+    def climb(node: ast.ClassDef, tree: ast.Module, path: Path) -> None:
+        chain[node] = path
+        for base in node.bases:
+            base_name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            names.add(base_name)
+            place = _find_class(base_name, tree, path, node)
+            if place is not None and place[0] not in chain:
+                climb(*place)
+
+    climb(node, tree, path)
+    return list(chain.items()), names
 
 
 def _find_class(
@@ -128,18 +150,29 @@ def _find_class(
 ) -> tuple[ast.ClassDef, ast.Module, Path] | None:
     """The class that `name` means above the class `below`, with its module and file."""
     found = None
-    for node in tree.body:
-        if node is below:  # the class itself, and what follows it, does not exist yet
+    for node in _defining(tree).get(name, ()):
+        if node.lineno >= below.lineno:  # the class and what follows it do not exist yet
             break
-        if isinstance(node, ast.ClassDef) and node.name == name:
+        if isinstance(node, ast.ClassDef):
             found = node, tree, path
+        elif (neighbour := _imported_file(node, path)) is not None:
+            original = next(a.name for a in node.names if (a.asname or a.name) == name)
+            there, _ = _parse(neighbour)
+            own = [n for n in _defining(there).get(original, ()) if isinstance(n, ast.ClassDef)]
+            found = (own[0], there, neighbour) if own else None
+    return found
+
+
+@cache
+def _defining(tree: ast.Module) -> dict[str, list[ast.ClassDef | ast.ImportFrom]]:
+    """Name -> the classes and imports of that name in a file, in order."""
+    found: dict[str, list[ast.ClassDef | ast.ImportFrom]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found.setdefault(node.name, []).append(node)
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                neighbour = _imported_file(node, path)
-                if (alias.asname or alias.name) == name and neighbour is not None:
-                    there = _parse(neighbour)
-                    own = [n for n in there.body if isinstance(n, ast.ClassDef)]
-                    found = next(((n, there, neighbour) for n in own if n.name == alias.name), None)
+                found.setdefault(alias.asname or alias.name, []).append(node)
     return found
 
 
@@ -176,18 +209,24 @@ def _body(node: ast.ClassDef, path: Path) -> tuple[dict[str, Field], dict[str, A
 def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
     """Keep a literal; a fact that clbench reads must be a literal of the right type."""
     value, where = _literal(node), f"{path}:{node.lineno}"
-    if name in META and type(value) is not META[name]:
+    kind = get_origin(META.get(name)) or META.get(name)
+    if kind is not None and type(value) is not kind:
         raise UserError(
-            f"{where}: {name} must be a plain {META[name].__name__}, written out: it is read "
+            f"{where}: {name} must be a plain {kind.__name__}, written out: it is read "
             "without importing the file."
         )
+    if kind is not None:
+        try:
+            msgspec.convert(value, META[name])
+        except msgspec.ValidationError as error:
+            raise UserError(f"{where}: {name}: {in_words(error)}.") from None
+        if not str(value).isprintable():
+            raise UserError(f"{where}: {name} has characters that cannot be printed.")
     for key, entry in value.items() if name == "lays_open" else ():
         try:
             msgspec.convert(entry, _LaidOpen)
         except msgspec.ValidationError as error:
             raise UserError(f"{where}: lays_open[{key!r}]: {in_words(error)}.") from None
-    if name == "backbones" and not all(isinstance(v, str) for v in value):
-        raise UserError(f"{where}: backbones must be names of networks.")
     if value is not _NOT_LITERAL:
         meta[name] = value
 
@@ -204,5 +243,10 @@ def _literal(node: ast.expr) -> Any:
 
 def _text(node: ast.stmt | None) -> str:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return " ".join(str(node.value.value).split())
+        return _shown(" ".join(str(node.value.value).split()))
     return ""
+
+
+def _shown(doc: str) -> str:
+    """A doc that cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in doc)

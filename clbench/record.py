@@ -10,28 +10,41 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from clbench import limits
+from clbench.files import read_bounded
 from clbench.labels import label, protocol_label
-from clbench.memory import Count, Memory
+from clbench.limits import (
+    Count,
+    Few,
+    Id,
+    Long,
+    Name,
+    Number,
+    Percent,
+    Plain,
+    Seconds,
+    Tasks,
+    Text,
+    Value,
+)
+from clbench.memory import Memory
 
 SCHEMA = 2
 """Version of the layout. Schema 1 is read and brought up to date; any other is refused."""
 
-Value = bool | int | float | str | None
-"""What a hyper-parameter or a value of the protocol can be."""
-Percent = Annotated[float, Meta(ge=0, le=100)]
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Values = Annotated[dict[Name, Value], Few]
 
 
 class Part(Struct, kw_only=True, omit_defaults=True, gc=False):
     """The method or the benchmark of a run."""
 
-    name: str
-    params: dict[str, Value] = msgspec.field(default_factory=dict)
+    name: Name
+    params: Values = msgspec.field(default_factory=dict)
     """All parameters, resolved."""
-    version: int | None = None
-    source: str | None = None
+    version: Count | None = None
+    source: Name | None = None
     """SHA-256 of the code, if it is a user's own."""
 
 
@@ -40,50 +53,50 @@ class Spec(Struct, kw_only=True, gc=False):
 
     benchmark: Part
     method: Part
-    protocol: dict[str, Value]
+    protocol: Values
     """Values of the training protocol; options that are off are left out."""
     seed: Count
     threads: Count
-    device: str
+    device: Name
 
 
 class Differs(Struct, kw_only=True, gc=False):
     """The values that are not the defaults: labels are made of them."""
 
-    benchmark: dict[str, Value] = msgspec.field(default_factory=dict)
-    method: dict[str, Value] = msgspec.field(default_factory=dict)
-    protocol: dict[str, Value] = msgspec.field(default_factory=dict)
+    benchmark: Values = msgspec.field(default_factory=dict)
+    method: Values = msgspec.field(default_factory=dict)
+    protocol: Values = msgspec.field(default_factory=dict)
 
 
 class Titles(Struct, kw_only=True, gc=False):
     """The names that tables print."""
 
-    benchmark: str = ""
-    method: str = ""
+    benchmark: Name = ""
+    method: Name = ""
 
 
 class Shown(Struct, kw_only=True, omit_defaults=True, gc=False):
     """How an entry of `diagnostics` is shown, and when its value deserves a warning."""
 
-    title: str
+    title: Name
     kind: Literal["number", "layers", "without", "spaces"]
-    unit: str = ""
-    below: float | None = None
+    unit: Name = ""
+    below: Number | None = None
     """A value after the last task, averaged over seeds, below this one causes the warning."""
-    warning: str = ""
+    warning: Text = ""
     """The sentence, with {value} in it."""
-    names: list[str] = msgspec.field(default_factory=list)
+    names: Annotated[list[Name], Few] = msgspec.field(default_factory=list)
     """The latent spaces, if it has any."""
 
 
 class Epoch(Struct, kw_only=True, gc=False):
     """One epoch of a learning curve."""
 
-    task: Count
+    task: Tasks
     epoch: Count
-    lr: float
-    loss: float
-    valid_loss: float
+    lr: Number
+    loss: Number
+    valid_loss: Number
     valid_accuracy: Percent
     samples: Count = 0
     seconds: Seconds = 0.0
@@ -93,76 +106,78 @@ class Clock(Struct, kw_only=True, gc=False):
     """Seconds of a run: in all, per task, and by what they went into."""
 
     total: Seconds = 0.0
-    train: list[Seconds] = msgspec.field(default_factory=list)
-    eval: list[Seconds] = msgspec.field(default_factory=list)
-    parts: dict[str, Seconds] = msgspec.field(default_factory=dict)
+    train: Annotated[list[Seconds], Few] = msgspec.field(default_factory=list)
+    eval: Annotated[list[Seconds], Few] = msgspec.field(default_factory=list)
+    parts: Annotated[dict[Name, Seconds], Few] = msgspec.field(default_factory=dict)
 
 
 class DataUse(Struct, kw_only=True, gc=False):
     """The data set that a run used."""
 
-    sha256: str
-    note: str = ""
+    sha256: Name
+    note: Text = ""
     """Empty for official, complete data."""
 
 
 class Git(Struct, kw_only=True, gc=False):
     """The checkout of clbench."""
 
-    commit: str
+    commit: Name
     dirty: bool
 
 
 class Provenance(Struct, kw_only=True, gc=False):
     """Where a number came from."""
 
-    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    versions: Annotated[dict[Name, Name], Few] = msgspec.field(default_factory=dict)
     git: Git | None = None
-    host: str = ""
-    platform: str = ""
-    cpu: str = ""
+    host: Name = ""
+    platform: Name = ""
+    cpu: Name = ""
     cores: Count | None = None
-    argv: list[str] = msgspec.field(default_factory=list)
+    argv: Annotated[list[Long], Few] = msgspec.field(default_factory=list)
 
 
 class Failure(Struct, kw_only=True, gc=False):
     """How a method failed."""
 
-    error: str
-    traceback: str
+    error: Text
+    traceback: Long
 
 
 class Record(Struct, kw_only=True):
     """One run, as it stands after its last finished task."""
 
     schema: int = SCHEMA
-    id: str
+    id: Id
     status: Literal["partial", "done", "failed"] = "partial"
     spec: Spec
     differs: Differs = msgspec.field(default_factory=Differs)
     titles: Titles = msgspec.field(default_factory=Titles)
-    family: str = ""
+    family: Name = ""
     zero_forgetting: bool = False
     upper_bound: bool = False
     """Intransigence is measured against runs of this method."""
-    replay_size: str = ""
+    replay_size: Name = ""
     """The parameter that says how many samples per class the method keeps."""
-    lays_open: dict[str, Shown] = msgspec.field(default_factory=dict)
+    lays_open: Annotated[dict[Name, Shown], Few] = msgspec.field(default_factory=dict)
     """How entries of `diagnostics` are shown."""
-    tasks: Count = 0
-    done: Count = 0
-    R: list[list[Percent | None]] = msgspec.field(default_factory=list)
+    tasks: Tasks = 0
+    done: Tasks = 0
+    R: Annotated[list[list[Percent | None]], Few] = msgspec.field(default_factory=list)
     R0: list[Percent] = msgspec.field(default_factory=list)
     valid: list[Percent] = msgspec.field(default_factory=list)
     curve: list[Epoch] = msgspec.field(default_factory=list)
-    diagnostics: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    diagnostics: Annotated[list[Annotated[dict[Name, Plain], Few]], Few] = msgspec.field(
+        default_factory=list
+    )
     memory: Memory = Memory()
     seconds: Clock = msgspec.field(default_factory=Clock)
     peak_memory: Count = 0
-    data: dict[str, DataUse] = msgspec.field(default_factory=dict)
+    data: Annotated[dict[Name, DataUse], Few] = msgspec.field(default_factory=dict)
     provenance: Provenance = msgspec.field(default_factory=Provenance)
-    started: str = ""
-    finished: str = ""
+    started: Name = ""
+    finished: Name = ""
     failure: Failure | None = None
 
     @property
@@ -186,7 +201,10 @@ class Record(Struct, kw_only=True):
 
 
 class DamagedRecordError(ValueError):
-    """A file is not the record of a run; the text says why."""
+    """A file is not the record of a run; the text says why, and may quote the file."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(limits.cut(limits.tamed(text), 300))
 
 
 _DECODER = msgspec.json.Decoder(Record)
@@ -198,14 +216,14 @@ class _Head(Struct):
 
 def parse(content: bytes, run_id: str) -> Record:
     """The record in the bytes of `<run_id>.json`."""
-    content = _tamed(content)
+    if not limits.is_id(run_id):
+        raise DamagedRecordError("its name is not the id of a run: twelve hex digits.")
+    if len(content) > limits.RECORD:
+        raise DamagedRecordError(f"it has {len(content):,} bytes, more than any record.")
     try:
-        try:
-            record = _DECODER.decode(content)
-        except msgspec.ValidationError:
-            record = _from_older(content)
-        if record.schema != SCHEMA:
-            record = _from_older(content)
+        record = _decoded(_HALF.sub(lambda found: found[1] or b"?", content))
+        if b"\\" in content or b"\x7f" in content or not content.isascii():
+            record = _tamed(record)
     except msgspec.ValidationError as error:
         raise DamagedRecordError(f"{in_words(error)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -220,7 +238,7 @@ def parse(content: bytes, run_id: str) -> Record:
 def read(path: Path) -> Record:
     """The record in a file; FileNotFoundError if it is gone."""
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, limits.RECORD)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -278,7 +296,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+    return type(value) in (int, float)
 
 
 def in_words(error: msgspec.ValidationError) -> str:
@@ -289,27 +307,42 @@ def in_words(error: msgspec.ValidationError) -> str:
     return f"{place.removeprefix('$.')}: {what}" if place else what
 
 
-# an escaped backslash or a pair of surrogates, which stay; else half a pair, or an escape or a
-# code of a control character that is neither tab nor newline
-_CONTROL = re.compile(
-    rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..|\\u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f])"
-    rb"|\\[bfr]|\x7f|\xc2[\x80-\x9f]",
-    re.I,
-)
+# an escaped backslash or a pair of surrogates, which stay; else half a pair
+_HALF = re.compile(rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..", re.I)
 
 
-def _tamed(text: bytes) -> bytes:
-    """JSON whose strings cannot steer a terminal, whoever wrote them."""
-    if not any(sign in text for sign in (b"\\", b"\x7f", b"\xc2")):
-        return text  # nearly every record; the pattern is slow
-    return _CONTROL.sub(lambda found: found[1] or b"?", text)
+def _tamed(record: Record) -> Record:
+    """The record with texts that cannot steer a terminal, whoever wrote them."""
+    traceback = record.failure.traceback if record.failure else ""
+    record = msgspec.convert(_tamed_value(msgspec.to_builtins(record)), Record)
+    if record.failure:
+        record.failure.traceback = limits.tamed(traceback, keep="\n\t")
+    return record
 
 
-def _from_older(content: bytes) -> Record:
-    """A record of schema 1 as one of today; the first error if it is neither."""
+def _tamed_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return limits.tamed(value)
+    if isinstance(value, list):
+        return [_tamed_value(each) for each in value]
+    if isinstance(value, dict):
+        return {limits.tamed(key): _tamed_value(each) for key, each in value.items()}
+    return value
+
+
+def _decoded(content: bytes) -> Record:
+    """The record in JSON of schema 1 or today's; the first error if it is neither."""
+    try:
+        record = _DECODER.decode(content)
+        if record.schema == SCHEMA:
+            return record
+        wrong = None
+    except msgspec.ValidationError as error:
+        wrong = error
     schema = msgspec.json.decode(content, type=_Head).schema
     if schema == SCHEMA:
-        return _DECODER.decode(content)  # raises again what is wrong with it
+        assert wrong is not None
+        raise wrong
     if schema != 1:
         raise msgspec.ValidationError(
             "it is not a clbench record"
@@ -320,6 +353,6 @@ def _from_older(content: bytes) -> Record:
 
     try:
         return msgspec.convert(upgraded(msgspec.json.decode(content)), Record)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise msgspec.ValidationError(what) from None

@@ -6,6 +6,7 @@ each `name = "package.module:Class"`.
 """
 
 import fnmatch
+import hashlib
 import importlib
 import importlib.util
 import pickle
@@ -17,8 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from clbench.declare import Declaration
+from clbench.declare import SOURCE, Declaration
 from clbench.errors import UserError, unknown
+from clbench.files import named_path, read_bounded
 from clbench.reading import read_declaration
 
 FAMILIES = {
@@ -70,18 +72,27 @@ def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
 
 def split_list(text: str) -> list[str]:
     """Split at commas outside brackets: `a,b[x=1,y=2]` -> [`a`, `b[x=1,y=2]`]."""
-    parts = re.split(r",(?![^\[]*\])", text)
+    parts = re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text)
     return [part.strip() for part in parts if part.strip()]
 
 
-def refuse_files(text: str, where: str, instead: str) -> None:
-    """A UserError if a list for `select` names a file: naming a file executes it, and a study or
-    configuration may come from a stranger."""
-    for item in split_list(text):
-        if _is_path(name := item.partition("[")[0].strip()):
-            raise UserError(
-                f"{where} names the file {name!r}, which would be run as a program: {instead}."
-            )
+def check_setting(value: Any, where: str, instead: str = "") -> None:
+    """The gate for values of a study or configuration, which may come from a stranger: a UserError
+    if a text has control characters or a number has no end. With `instead`, what to do in place of
+    it, also if a text names a file as `select` would read it: naming a file executes it."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            check_setting(part, where, instead)
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise UserError(f"{where} has a number of more than 64 bits.")
+    elif isinstance(value, str):
+        if not value.replace("\n", " ").isprintable():
+            raise UserError(f"{where} has characters that cannot be printed.")
+        for item in split_list(value) if instead else ():
+            if _is_path(name := item.partition("[")[0].strip()):
+                raise UserError(
+                    f"{where} names the file {name!r}, which would be run as a program: {instead}."
+                )
 
 
 def _is_path(name: str) -> bool:
@@ -95,7 +106,7 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
     may end in parameters (`ewc[strength=500]`). Order is kept, repeats are dropped.
     """
     known = dict(declarations(kind))
-    chosen: list[tuple[Declaration, dict[str, Any]]] = []
+    chosen: dict[Any, tuple[Declaration, dict[str, Any]]] = {}
     for item in split_list(text):
         match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", item)
         if match is None:
@@ -110,17 +121,16 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
                 raise UserError(f"--{kind}s: {item!r} sets {key.strip()} twice.")
             given[key.strip()] = value.strip()
         for declaration in _named(kind, name, known):
-            entry = (declaration, declaration.values(given))
-            if entry not in chosen:
-                chosen.append(entry)
+            values = declaration.values(given)
+            chosen.setdefault((declaration.name, frozenset(values.items())), (declaration, values))
     if not chosen:
         raise UserError(f"--{kind}s names nothing. `clbench ls {kind}s` lists all.")
-    return chosen
+    return list(chosen.values())
 
 
 def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
     if _is_path(name):
-        path = Path(name).expanduser()
+        path = named_path(name, f"--{kind}s", home=True)
         for installed in known.values():
             if installed.path.resolve() == path.resolve():
                 return [installed]
@@ -142,15 +152,25 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
     return [known[name]]
 
 
-def _module_of_file(path: Path) -> ModuleType:
+@cache
+def _module_of_file(path: Path, sha256: str) -> ModuleType:
+    """The module in a file with this hash: the very bytes that were hashed are executed."""
+    content = read_bounded(path, SOURCE)
+    _check_unchanged(path, content, sha256)
     name = f"clbench_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    code = compile(content.decode("utf-8-sig"), str(path), "exec", dont_inherit=True)
+    exec(code, vars(module))
     return module
+
+
+def _check_unchanged(path: Path, content: bytes, sha256: str) -> None:
+    """A record that names one code must not have the numbers of another."""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(f"{path} has changed since this command read it; run the command again.")
 
 
 @cache
@@ -162,10 +182,14 @@ def import_class(declaration: Declaration) -> type[Any]:
     """Import the class of a declaration. A file that fails to import is a UserError."""
     if declaration.payload:
         return _unpickled(declaration.payload)
+    name, path, sha256 = declaration.module, declaration.path, declaration.sha256
     try:
-        name = declaration.module
-        module = importlib.import_module(name) if name else _module_of_file(declaration.path)
+        module = importlib.import_module(name) if name else _module_of_file(path, sha256)
+        if name and sha256:
+            _check_unchanged(path, read_bounded(path, SOURCE), sha256)
+        return cast(type[Any], getattr(module, declaration.class_name))
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{declaration.path} does not import: {reason}") from error
-    return cast(type[Any], getattr(module, declaration.class_name))
+        raise UserError(f"{path} does not import: {reason}") from error

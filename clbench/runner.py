@@ -6,7 +6,6 @@ seeded anew at the start of each task, so the accuracy matrix is that of an undi
 """
 
 import datetime
-import io
 import json
 import resource
 import time
@@ -16,20 +15,37 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import torch
 
-from clbench import data
+from clbench import checkpoint, data
 from clbench.build import build, make_stream, set_up_torch
 from clbench.errors import UserError
 from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
+from clbench.limits import ERROR, TRACEBACK, cut, tamed
 from clbench.provenance import provenance
-from clbench.record import DataUse, Epoch, Failure, Record, Shown, Titles, encode, parse
+from clbench.record import (
+    DamagedRecordError,
+    DataUse,
+    Epoch,
+    Failure,
+    Record,
+    Shown,
+    Titles,
+    encode,
+    in_words,
+    inconsistency,
+)
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import Place, Store
 from clbench.stream import Stream
 from clbench.training import Strategy
+
+MEASURED = (
+    "done", "R", "R0", "valid", "curve", "diagnostics", "memory", "seconds", "peak_memory",
+    "started", "finished",
+)  # fmt: skip
+"""What the record of a run that goes on takes from its checkpoint."""
 
 
 def run(
@@ -47,7 +63,7 @@ def run(
     store.prepare()
     with store.lease(cell.id) as mine:
         if not mine:
-            raise BusyError(str(cell))
+            raise BusyError(f"{store.holder(cell.id)} is training it")
         existing = store.read(cell.id)
         if existing is not None and existing.status == "done":
             return existing
@@ -59,22 +75,18 @@ def run(
                 name: data.load(name, place.data_root, place.accept_data)
                 for name in cell.benchmark.meta.get("datasets", ())
             }
-        tasks = 0
+        fresh = _fresh_record(cell, datasets)
         try:
             stream = make_stream(cell, datasets)
-            tasks = len(stream)
-            fresh = _fresh_record(cell, datasets, tasks)
+            fresh.tasks = len(stream)
             strategy, record = _resume(cell, stream, fresh, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except (UserError, BusyError):
             raise
         except Exception as error:
             # as it was saved last: what the failed task has left may be of no use
-            record = store.read(cell.id) or _fresh_record(cell, datasets, tasks)
-            record.status = "failed"
-            record.failure = Failure(
-                error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
-            )
+            record = store.read(cell.id) or fresh
+            record.status, record.failure = "failed", _failure(error)
             store.write(record)
         return record
 
@@ -127,7 +139,7 @@ def _learn_all(
         if last:
             record.status, record.valid = "done", valid
         started = time.perf_counter()
-        _save(strategy, record, store)
+        store.write(record, checkpoint.packed(record, strategy.state_dict()))
         saving = time.perf_counter() - started  # goes into the next record
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
@@ -143,14 +155,28 @@ def _percent(measure: Callable[[int], float], i: int) -> float:
 
 
 def _epoch(k: int, values: dict[str, float]) -> Epoch:
-    return Epoch(task=k + 1, **values)  # type: ignore[arg-type]
+    """An epoch of the curve of task k; a failure of the method if a number of it is none."""
+    # numpy's floats are floats too
+    plain = {n: float(v) if isinstance(v, float) else v for n, v in values.items()}
+    try:
+        return msgspec.convert({"task": k + 1, **plain}, Epoch)
+    except msgspec.ValidationError as error:
+        why = f"{in_words(error)}; it is {values}"
+        raise ValueError(f"the learning curve of task {k + 1} is none: {why}") from None
 
 
-def _save(strategy: Strategy, record: Record, store: Store) -> None:
-    """Write the checkpoint, and then the record."""
-    file = io.BytesIO()
-    torch.save({"record": encode(record).decode(), "state": strategy.state_dict()}, file)
-    store.write(record, file.getvalue())
+def _failure(error: Exception) -> Failure:
+    """The failure as it is kept, whatever the exception is."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception as another:
+        text = f"{type(error).__name__}, whose text raises {type(another).__name__}"
+    try:
+        lines = "".join(traceback.format_exception(error))
+    except Exception:
+        lines = "".join(traceback.format_tb(error.__traceback__))
+    kept = tamed(cut(lines, TRACEBACK), keep="\n\t")
+    return Failure(error=tamed(cut(text, ERROR)), traceback=kept)
 
 
 def _resume(
@@ -159,15 +185,15 @@ def _resume(
     """The method and its record after the last finished task, if the checkpoint is sound."""
     strategy = build(cell, stream)
     path = store.checkpoint_path(cell.id)
-    if not path.exists():
-        store.write(record)  # a run in its first task has a name
-        return strategy, record
     try:
-        content = torch.load(path, weights_only=True)
-        kept = parse(content["record"].encode(), cell.id)
+        kept, state = checkpoint.load(path, cell.id)
         same = (kept.spec, kept.data, kept.tasks) == (record.spec, record.data, record.tasks)
         if same:
-            strategy.load_state_dict(content["state"])
+            went_on = _gone_on(record, kept)
+            strategy.load_state_dict(state)
+    except FileNotFoundError:
+        store.write(record)  # a run in its first task has a name
+        return strategy, record
     except Exception as error:  # torch.load raises many kinds for a damaged file
         listen(cell, Note(f"{path} is damaged ({type(error).__name__}); {cell} starts again."))
         return build(cell, stream), record
@@ -175,27 +201,46 @@ def _resume(
         reason = "its checkpoint is of another version of the method, the benchmark or the data"
         listen(cell, Note(f"{cell} starts again: {reason}."))
         return strategy, record
-    store.write(kept)  # the record may be one task behind its checkpoint
-    return strategy, kept
+    if kept.provenance.versions != record.provenance.versions:
+        listen(cell, Note(f"{cell} goes on with other versions than it was begun with."))
+    store.write(went_on)  # the record may be one task behind its checkpoint
+    return strategy, went_on
 
 
-def _fresh_record(cell: Cell, datasets: dict[str, Any], tasks: int) -> Record:
+def _gone_on(fresh: Record, kept: Record) -> Record:
+    """The record of a run that goes on: from its checkpoint, which may be a stranger's, only what
+    was measured. What is shown with it is the cell's own."""
+    measured = {name: getattr(kept, name) for name in MEASURED}
+    status = "done" if kept.done == kept.tasks else "partial"
+    record = msgspec.structs.replace(fresh, status=status, **measured)
+    if problem := inconsistency(record):
+        raise DamagedRecordError(problem)
+    return record
+
+
+def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
+    """The record before the first task; a UserError if what is declared cannot be recorded."""
     declared = cell.method.meta
-    return Record(
-        id=cell.id,
-        tasks=tasks,
-        spec=cell.versioned(),
-        differs=cell.differs,
-        titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
-        family=declared.get("family", ""),
-        zero_forgetting=declared.get("zero_forgetting", False),
-        upper_bound=declared.get("upper_bound", False),
-        replay_size=declared.get("replay_size", ""),
-        lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
-        data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
-        provenance=provenance(),
-        started=_now(),
-    )
+    try:
+        record = Record(
+            id=cell.id,
+            spec=cell.versioned(),
+            differs=cell.differs,
+            titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
+            family=declared.get("family", ""),
+            zero_forgetting=declared.get("zero_forgetting", False),
+            upper_bound=declared.get("upper_bound", False),
+            replay_size=declared.get("replay_size", ""),
+            lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
+            data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
+            provenance=provenance(),
+            started=_now(),
+        )
+        encode(record)
+    except (msgspec.ValidationError, DamagedRecordError) as error:
+        words = in_words(error) if isinstance(error, msgspec.ValidationError) else error
+        raise UserError(f"{cell} declares what no record can have: {words}") from None
+    return record
 
 
 def _now() -> str:

@@ -18,18 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clbench.errors import UserError
-from clbench.files import write_atomically
-from clbench.lease import Lease, hold, is_held
+from clbench.files import absolute, as_typed, refuse_links, shown, write_atomically
+from clbench.lease import Lease, hold, holder, is_held
+from clbench.limits import checked_id
 from clbench.record import DamagedRecordError, Record, encode, read
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run finds its data and leaves its record."""
+    """Where a run finds its data and leaves its record. Its paths are absolute: a method may change
+    the current folder."""
 
     out: Path
     data_root: Path
     accept_data: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("out", "data_root"):
+            object.__setattr__(self, name, absolute(getattr(self, name)))
 
 
 class Store:
@@ -41,22 +47,27 @@ class Store:
 
     def prepare(self) -> None:
         """Make the folders, or say why this cannot be an output folder."""
+        typed = as_typed(self.root)
         if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"--out {self.root} is a file; name a folder.")
+            raise UserError(f"--out {typed} is a file; name a folder.")
         try:
             for name in ("records", "checkpoints", "leases"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
+                refuse_links(self.root / name, self.root)
             with tempfile.TemporaryFile(dir=self.root / "records"):
                 pass
         except OSError as error:
             reason = f"{error.strerror}. Name another folder or change its permissions"
-            raise UserError(f"--out {self.root} cannot be written to: {reason}.") from None
+            raise UserError(f"--out {typed} cannot be written to: {reason}.") from None
 
     def record_path(self, run_id: str) -> Path:
-        return self.root / "records" / f"{run_id}.json"
+        return self.root / "records" / f"{checked_id(run_id)}.json"
 
     def checkpoint_path(self, run_id: str) -> Path:
-        return self.root / "checkpoints" / f"{run_id}.pt"
+        return self.root / "checkpoints" / f"{checked_id(run_id)}.pt"
+
+    def lease_path(self, run_id: str) -> Path:
+        return self.root / "leases" / checked_id(run_id)
 
     def read(self, run_id: str) -> Record | None:
         """The record of a run; None if there is none or it is damaged."""
@@ -74,7 +85,7 @@ class Store:
             except FileNotFoundError:  # replaced while we were reading
                 continue
             except DamagedRecordError as error:
-                problems.append(f"{_shown(path)} is skipped: {error}")
+                problems.append(f"{shown(path)} is skipped: {error}")
 
     def records(self) -> tuple[list[Record], list[str]]:
         """All of them, and the sentences."""
@@ -91,8 +102,8 @@ class Store:
         content = encode(record)
         try:
             if checkpoint is not None:
-                write_atomically(self.checkpoint_path(record.id), checkpoint)
-            write_atomically(self.record_path(record.id), content)
+                write_atomically(self.checkpoint_path(record.id), checkpoint, self.root)
+            write_atomically(self.record_path(record.id), content, self.root)
         except OSError as error:
             raise UserError(
                 f"{self.root} is not writable: {error.strerror or error}. Every task finished "
@@ -108,7 +119,11 @@ class Store:
     def set_aside(self, run_id: str) -> Path:
         """Move a run's file to the folder `replaced`, where it overwrites nothing."""
         folder = self.root / "replaced"
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+            refuse_links(folder, self.root)
+        except OSError as error:
+            raise UserError(f"{folder} cannot be written to: {error.strerror}.") from None
         names = itertools.chain(
             [f"{run_id}.json"], (f"{run_id}.{n}.json" for n in itertools.count(1))
         )
@@ -126,7 +141,7 @@ class Store:
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
         """Hold the run's lease; yields False if another process has it."""
-        with hold(self.root / "leases" / run_id) as lease:
+        with hold(self.lease_path(run_id)) as lease:
             if lease is None:
                 yield False
                 return
@@ -146,7 +161,11 @@ class Store:
 
     def is_running(self, run_id: str) -> bool:
         """Whether some process trains the run at this moment."""
-        return is_held(self.root / "leases" / run_id)
+        return is_held(self.lease_path(run_id))
+
+    def holder(self, run_id: str) -> str:
+        """The process that trains the run, in words."""
+        return holder(self.lease_path(run_id))
 
     def find(self, text: str) -> Record:
         """The record whose id starts with `text`."""
@@ -155,16 +174,12 @@ class Store:
             what = "No run" if not matches else f"{len(matches)} runs"
             raise UserError(
                 f"{what} in {self.root} with an id that starts with {text!r}. "
-                f"`clbench ls results --out {self.root}` lists the ids."
+                f"`clbench ls results --out {as_typed(self.root)}` lists the ids."
             )
         try:
             return read(matches[0])
         except DamagedRecordError as error:
-            raise UserError(f"{_shown(matches[0])} is damaged: {error}") from None
+            raise UserError(f"{shown(matches[0])} is damaged: {error}") from None
 
     def _files(self) -> list[Path]:
         return sorted((self.root / "records").glob("*.json"))
-
-
-def _shown(path: Path) -> str:
-    return "".join(c if c.isprintable() else "?" for c in str(path))

@@ -10,6 +10,7 @@ study may have `sizes`: benchmarks whose images are counted. Those of the paper 
 """
 
 import importlib.resources
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,10 +19,10 @@ from msgspec import Meta, Struct
 
 from clbench.errors import UserError, unknown
 from clbench.files import read_toml
-from clbench.grid import make_grid
+from clbench.grid import MOST_SEEDS, check_count, make_grid
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import in_words
-from clbench.registry import refuse_files
+from clbench.registry import check_setting
 from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS
 from clbench.spec import Cell
@@ -29,6 +30,8 @@ from clbench.spec import Cell
 BUDGETS = ("paper", "small")
 COUNTS = ("seeds", "tasks")
 """Keys of `[small]` that are no values of the protocol."""
+PROSE = ("title", "caption")
+"""The only keys that can never name a file to execute."""
 
 
 class Grid(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +46,7 @@ class Study(Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    seeds: Annotated[int, Meta(ge=1)] = 1
+    seeds: Annotated[int, Meta(ge=1, le=MOST_SEEDS)] = 1
     grid: list[Grid] = []
     columns: tuple[str, ...] = ()
     figure: str = ""
@@ -66,8 +69,11 @@ class Study(Struct, frozen=True, kw_only=True):
         seeds, changes = self.budget(budget)
         tasks = changes.pop("tasks", None)
         how = (list(range(seeds)), changes, threads, device, tasks)
-        blocks = [make_grid(block.methods, block.benchmarks, *how) for block in self.grid]
-        return list({cell.id: cell for block in blocks for cell in block}.values())
+        cells: list[Cell] = []
+        for block in self.grid:
+            cells += make_grid(block.methods, block.benchmarks, *how)
+            check_count(len(cells))
+        return list({cell.id: cell for cell in cells}.values())
 
     def note(self, budget: str) -> str:
         """The sentence for the caption."""
@@ -97,7 +103,7 @@ def find_study(text: str, files: bool = False) -> Study:
     """A study by name, or by the path of a TOML file; with `files` it may name files to execute."""
     if text.endswith(".toml"):
         file: Any = Path(text)
-        if not file.is_file():
+        if not os.path.exists(file):  # also of a path that can be none
             raise UserError(
                 f"There is no file {text}. `clbench study ls` lists the paper's studies."
             )
@@ -115,8 +121,8 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
     for key, value in content.items():
         if key not in keys:
             raise unknown(f"key in {where}:", key, keys)
-        if isinstance(value, str) and not value.replace("\n", " ").isprintable():
-            raise UserError(f"{where}: {key} has characters that cannot be printed.")
+        may = files or key in PROSE
+        check_setting(value, f"{where}: {key}", "" if may else "allow that with --allow-files")
     small = content.get("small")
     if isinstance(small, dict):
         reduced = {key: _reduction(key, value, where) for key, value in small.items()}
@@ -127,9 +133,6 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
         raise UserError(f"{where}: {in_words(error)}.") from None
     if bool(study.grid) == bool(study.sizes):
         raise UserError(f"{where}: it must have either [[grid]] or sizes.")
-    for block in study.grid if not files else ():
-        for value in (block.methods, block.benchmarks):
-            refuse_files(value, where, "allow that with --allow-files")
     for column in study.columns:
         if column not in COLUMNS:
             raise unknown(f"column in {where}:", column, COLUMNS)
@@ -143,6 +146,7 @@ def _reduction(key: str, value: Any, where: str) -> Any:
         return PROTOCOL_FIELDS[key].parse(str(value), f"{where}: small.{key}")
     if key not in COUNTS:
         raise unknown(f"value in {where}: small.", key, (*COUNTS, *PROTOCOL_FIELDS))
-    if type(value) is not int or value < 1:
-        raise UserError(f"{where}: small.{key} must be a whole number of at least 1.")
+    if type(value) is not int or not 1 <= value <= MOST_SEEDS:
+        words = f"a whole number of at least 1 and at most {MOST_SEEDS}"
+        raise UserError(f"{where}: small.{key} must be {words}.")
     return value

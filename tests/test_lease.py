@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from made import record
+from made import an_id, record
 
 from clbench import lease
 from clbench.errors import UserError
@@ -102,16 +102,16 @@ def test_a_damaged_lease_can_be_taken(path: Path, content: str) -> None:
 def test_who_lost_the_lease_writes_nothing_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.prepare()
-    path = tmp_path / "leases" / "run"
+    path = store.lease_path(an_id("run"))
     first = record("run")
-    with store.lease("run") as mine:
+    with store.lease(an_id("run")) as mine:
         assert mine
         store.write(first, b"first")
         write(path, machine="another", pid=1, token="new")
         with pytest.raises(BusyError):
             store.write(record("run", peak_memory=2), b"second")
-    assert store.read("run") == first
-    assert store.checkpoint_path("run").read_bytes() == b"first"
+    assert store.read(an_id("run")) == first
+    assert store.checkpoint_path(an_id("run")).read_bytes() == b"first"
     assert json.loads(path.read_text())["token"] == "new"
 
 

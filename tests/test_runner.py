@@ -58,11 +58,16 @@ def test_every_field_of_the_record_is_documented_and_nothing_else() -> None:
 def fields(struct: type, above: str = "") -> Iterator[str]:
     """`spec.method.name`: the path of every field, in order."""
     for field in msgspec.structs.fields(struct):
-        inner = [t for t in (field.type, *get_args(field.type)) if isinstance(t, type)]
-        parts = [t for t in inner if issubclass(t, msgspec.Struct)]
         yield f"{above}{field.name}"
-        for part in parts:
+        for part in structs(field.type):
             yield from fields(part, f"{above}{field.name}.")
+
+
+def structs(kind: Any) -> list[Any]:
+    """The structs that a type is made of."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return [kind]
+    return [found for inner in get_args(kind) for found in structs(inner)]
 
 
 def test_the_record_names_the_data_it_was_made_from(cell: Callable[..., Any], place: Any) -> None:

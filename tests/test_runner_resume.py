@@ -174,11 +174,11 @@ def test_a_full_disk_is_a_sentence_and_keeps_the_tasks_before(
     Store(place.out).replace(cell(seed=1).id)
     real, calls = store.write_atomically, []
 
-    def fills_up(path: Path, content: bytes) -> None:
+    def fills_up(path: Path, content: bytes, root: Path) -> None:
         calls.append(path)
         if len(calls) > 3:  # a record at the start, then a checkpoint and a record per task
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, content)
+        real(path, content, root)
 
     monkeypatch.setattr(store, "write_atomically", fills_up)
     with pytest.raises(UserError, match="No space left"):

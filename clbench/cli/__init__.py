@@ -1,6 +1,9 @@
 """The command line: one file per subcommand, imported when it is used."""
 
+import errno
 import importlib
+import io
+import os
 import sys
 from typing import Any
 
@@ -71,8 +74,34 @@ def cli() -> None:
 
 def main() -> None:
     """The console script: a user's mistake is one sentence on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name may have what the terminal lacks
+            stream.reconfigure(errors="backslashreplace")
     try:
+        _find_folder()
         cli()
     except UserError as error:
         click.echo(f"clbench: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(f"clbench: cannot write: {error.strerror}. Free some space.", err=True)
+        _drop_output()
+        sys.exit(2)
+
+
+def _find_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the current folder was deleted: `cd` to another one.") from None
+
+
+def _drop_output() -> None:
+    """What standard output did not take goes nowhere: Python would write it at its end, and fail
+    again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,10 @@ import click
 
 from clbench.errors import UserError, unknown
 from clbench.files import read_toml
-from clbench.registry import refuse_files
+from clbench.registry import check_setting
+
+FOLDERS = ("out", "data-root", "ray-address")
+"""Flags whose values may have a slash: nothing in these places is executed."""
 
 
 def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -24,11 +27,12 @@ def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -
         flag = key.replace("_", "-")
         if flag not in flags:
             raise unknown(f"key in {value}:", key, flags)
-        if isinstance(setting, dict):
-            raise UserError(f"--config {value}: {key} must be a value or a list, not a table.")
+        parts = setting if isinstance(setting, list) else [setting]
+        if any(isinstance(part, dict | list) for part in parts):
+            raise UserError(f"--config {value}: {key} must be a value or a list of values.")
+        _refuse_a_strangers(flag, setting, f"--config {value}: {key}")
         # with a comma at the end: `seeds = [7]` is seed 7, `seeds = 7` is seven seeds
-        plain = "".join(f"{s}," for s in setting) if isinstance(setting, list) else setting
-        _refuse_a_strangers(flag, str(plain), f"--config {value}")
+        plain = "".join(f"{s}," for s in parts) if parts is setting else setting
         defaults[flags[flag]] = plain if isinstance(plain, bool) else str(plain)
     ctx.default_map = defaults
 
@@ -44,11 +48,10 @@ def _content(path: str) -> dict[str, Any]:
     return content
 
 
-def _refuse_a_strangers(flag: str, value: str, where: str) -> None:
+def _refuse_a_strangers(flag: str, value: Any, where: str) -> None:
     """A file that somebody else wrote must run no code and write only below this folder."""
-    if flag in ("methods", "benchmarks"):
-        refuse_files(value, where, f"name it by --{flag}")
+    check_setting(value, where, "" if flag in FOLDERS else f"name it by --{flag}")
     if flag == "ray-address":
         raise UserError(f"{where}: a Ray cluster can run code here: name it by --ray-address.")
-    if flag == "out" and (Path(value).is_absolute() or ".." in Path(value).parts):
-        raise UserError(f"{where}: out = {value!r} is not below this folder: name it by --out.")
+    if flag == "out" and (Path(str(value)).is_absolute() or ".." in Path(str(value)).parts):
+        raise UserError(f"{where} = {value!r} is not below this folder: name it by --out.")

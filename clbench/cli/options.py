@@ -2,6 +2,7 @@
 
 import functools
 import re
+import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,16 +13,30 @@ import click
 from clbench.campaign import RERUN
 from clbench.errors import UserError
 from clbench.executors import EXECUTORS, Resources, usable_cores
+from clbench.files import named_path
 from clbench.grid import seed_list
 from clbench.store import Place
 
+
+def _folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A folder that can exist; only the data may be named from somebody's home."""
+    if value is None:
+        return None
+    return str(named_path(value, max(param.opts, key=len), home=param.name == "data_root"))
+
+
 out_option = click.option(
-    "--out", default="results", metavar="FOLDER", help="Folder for records, checkpoints and tables."
+    "--out",
+    default="results",
+    metavar="FOLDER",
+    callback=_folder,
+    help="Folder for records, checkpoints and tables.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 data_root_option = click.option(
     "--data-root",
     metavar="FOLDER",
+    callback=_folder,
     help="Folder of the data sets.  [default: $CLBENCH_DATA, else the platform's cache folder]",
 )
 
@@ -48,7 +63,8 @@ def parse_seeds(text: str) -> list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         numbers = []
-    return seed_list(numbers if "," in text or not numbers else numbers[0], f"--seeds {text!r}")
+    where = f"--seeds {reprlib.repr(text)}"
+    return seed_list(numbers if "," in text or not numbers else numbers[0], where)
 
 
 def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -58,7 +74,14 @@ def _partition(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return value
 
 
-_COUNT = click.IntRange(min=1)
+def _memory(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value <= MOST_MEMORY:  # also not a number
+        raise UserError(f"--memory-per-run {value}: give GB, above 0 and at most {MOST_MEMORY:,}.")
+    return value
+
+
+MOST_MEMORY = 100_000
+_COUNT = click.IntRange(1, 10**6)
 _TRAINING = (
     click.option(
         "--workers",
@@ -79,7 +102,8 @@ _TRAINING = (
     ),
     click.option(
         "--memory-per-run",
-        type=click.FloatRange(min=0, min_open=True),
+        type=float,
+        callback=_memory,
         help="Memory per run, in GB; locally, a run waits until this much is free.",
     ),
     click.option(

@@ -13,6 +13,7 @@ from clbench.cli.options import json_option, out_option, subcommand
 from clbench.data.catalog import READERS
 from clbench.declare import Declaration
 from clbench.errors import UserError, did_you_mean
+from clbench.files import named_path
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.reading import read_declaration
 from clbench.record import Record, Shown
@@ -29,7 +30,7 @@ def command(name: str, out: str, as_json: bool) -> None:
     """Show one method, benchmark or run (by the beginning of its id) in full."""
     methods, benchmarks = declarations("method"), declarations("benchmark")
     if name.endswith(".py"):
-        _show_declaration(_read_file(Path(name)), as_json)
+        _show_declaration(_read_file(named_path(name, "METHOD")), as_json)
     elif found := methods.get(name) or benchmarks.get(name):
         _show_declaration(found, as_json)
     elif (Path(out) / "records").is_dir() and set(name) <= set("0123456789abcdef"):

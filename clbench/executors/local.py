@@ -16,6 +16,7 @@ from clbench.events import Ended, Listener
 from clbench.executors import DataSets, Resources
 from clbench.executors.capacity import free_gpu, free_memory, gpus, memory_needs
 from clbench.executors.processes import start, why_ended
+from clbench.executors.turns import Turns
 from clbench.executors.work import work
 from clbench.spec import Cell
 from clbench.store import Place, Store
@@ -40,13 +41,14 @@ def run_cells(
 ) -> None:
     """Run the cells, at most `workers` at a time; wait for what another process trains."""
     store = Store(place.out)
+    turns = Turns(store, listen)
     waiting = list(cells)
     running: list[_Worker] = []
     needs, devices = memory_needs(cells, store, resources), gpus()
     try:
         while waiting or running:
             while len(running) < resources.workers:
-                cell = next((c for c in waiting if not store.is_running(c.id)), None)
+                cell = next(filter(turns.has_come, waiting), None)
                 taken = [(worker.process.pid, needs[worker.cell.id]) for worker in running]
                 if cell is None or (running and needs[cell.id] > free_memory(taken)):
                     break
@@ -54,11 +56,13 @@ def run_cells(
                 busy = [worker.gpu for worker in running]
                 gpu = free_gpu(devices, busy) if cell.spec.device == "cuda" else None
                 running.append(_Worker(cell, *start(_train, cell, place, gpu), gpu))
-            if not running:  # another process trains what is left
+            if not running:  # what is left is not due, or another process trains it
+                turns.say(waiting)
                 time.sleep(0.5)
             for worker in _next_events(running, listen):
                 running.remove(worker)
-                if worker.end is not None and worker.end.status == "busy":
+                end = worker.end
+                if end and end.status == "busy" and turns.again(worker.cell, end.text):
                     waiting.append(worker.cell)
     finally:
         for worker in running:

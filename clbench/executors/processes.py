@@ -21,7 +21,7 @@ def start(target: Callable[..., None], *args: Any) -> tuple[Any, Connection]:
     silence_tracker()
     ours, theirs = context.Pipe()
     process = context.Process(target=_live, args=(target, *args, theirs), daemon=True)
-    with _hidden_main():
+    with _hidden_main(), _safe_path():
         process.start()
     theirs.close()
     return process, ours
@@ -47,6 +47,26 @@ def _hidden_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """multiprocessing starts its helpers as `python -c`, whose first place for imports is the
+    current folder: a file `selectors.py` there would run. They search what this process searches
+    before the standard library; each worker then gets the whole `sys.path` of this process."""
+    library = os.path.dirname(os.__file__)
+    before = sys.path[: sys.path.index(library)] if library in sys.path else []
+    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, before))}
+    usual = {name: os.environ.get(name) for name in safe}
+    os.environ.update(safe)
+    try:
+        yield
+    finally:
+        for name, value in usual.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _live(target: Callable[..., None], *args: Any) -> None:

@@ -20,9 +20,11 @@ from clbench.errors import UserError
 from clbench.events import Ended, Event, Listener, Note, TaskEnded, end_of
 from clbench.executors import DataSets, Resources
 from clbench.executors.quiet import silence_packages
+from clbench.executors.turns import Turns
 from clbench.executors.work import work
-from clbench.files import write_atomically
+from clbench.files import read_bounded, write_atomically
 from clbench.lease import BusyError
+from clbench.limits import CHECKPOINT, RECORD
 from clbench.provenance import versions
 from clbench.record import parse
 from clbench.spec import Cell
@@ -83,7 +85,8 @@ def run_cells(
     by_id = {cell.id: cell for cell in cells}
     waiting = list(cells)
     running: dict[Any, Cell] = {}
-    lost: set[str] = set()  # taken over by another driver, while this one was held up
+    turns = Turns(store, listen)
+    lost: dict[str, str] = {}  # taken over by another driver, while this one was held up
     with contextlib.ExitStack() as leases:
         ray = _connect(resources)
         leases.callback(ray.shutdown)
@@ -101,13 +104,15 @@ def run_cells(
         )
         held: dict[str, contextlib.ExitStack] = {}
         while waiting or running:
-            for cell in [c for c in waiting if not store.is_running(c.id)]:
+            for cell in [*filter(turns.has_come, waiting)]:
                 if len(running) >= resources.workers:
                     break
                 lease = leases.enter_context(contextlib.ExitStack())
-                if not lease.enter_context(store.lease(cell.id)):
-                    continue
                 waiting.remove(cell)
+                if not lease.enter_context(store.lease(cell.id)):
+                    if turns.again(cell, f"{store.holder(cell.id)} is training it"):
+                        waiting.append(cell)
+                    continue
                 if text := store.clear_damaged(cell.id):
                     listen(cell, Note(text))
                 record = store.read(cell.id)
@@ -119,13 +124,14 @@ def run_cells(
                 ray.get(inbox.keep.remote(cell.id, _state(store, cell.id)))
                 running[task.remote(cell, place, inbox, sent, versions())] = cell
             if not running:  # what is left is being trained by another process
+                turns.say(waiting)
                 time.sleep(POLL)
             ended, _ = ray.wait([*running], timeout=POLL) if running else ([], [])
             for run_id, event, state in ray.get(inbox.empty.remote()):
                 try:
                     _keep(store, run_id, state)
-                except BusyError:
-                    lost.add(run_id)
+                except BusyError as error:
+                    lost[run_id] = str(error)
                 if event is not None:
                     listen(by_id[run_id], event)
             for reference in ended:
@@ -134,9 +140,9 @@ def run_cells(
                     end: Ended = ray.get(reference)
                 except ray.exceptions.RayError as error:
                     end = Ended("died", f"Ray gave it up: {' '.join(str(error).split())[:300]}")
-                if cell.id in lost:
-                    lost.remove(cell.id)
-                    waiting.append(cell)
+                if why := lost.pop(cell.id, ""):
+                    if turns.again(cell, why):
+                        waiting.append(cell)
                 else:
                     listen(cell, end)
                 inbox.keep.remote(cell.id, {})
@@ -183,7 +189,12 @@ def _datasets(ray: Any, cell: Cell, place: Place, sent: Sent) -> DataSets:
 def _state(store: Store, run_id: str) -> dict[str, bytes]:
     """A run's record and checkpoint as they stand on disk."""
     paths = {"record": store.record_path(run_id), "checkpoint": store.checkpoint_path(run_id)}
-    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+    limits = {"record": RECORD, "checkpoint": CHECKPOINT}
+    found = {}
+    for name, path in paths.items():
+        with contextlib.suppress(OSError):  # there is none, or none that a run can have written
+            found[name] = read_bounded(path, limits[name])
+    return found
 
 
 def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
@@ -191,7 +202,7 @@ def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
     if "record" in state:
         store.write(parse(state["record"], run_id), state.get("checkpoint"))
     elif "checkpoint" in state:  # the record was damaged; the checkpoint has it too
-        write_atomically(store.checkpoint_path(run_id), state["checkpoint"])
+        write_atomically(store.checkpoint_path(run_id), state["checkpoint"], store.root)
 
 
 def _connect(resources: Resources) -> Any:

@@ -22,8 +22,10 @@ import msgspec
 from clbench.errors import UserError
 from clbench.events import Ended, Listener, Started, TaskEnded, end_of
 from clbench.executors import DataSets, Resources
+from clbench.executors.turns import Turns
 from clbench.executors.work import work
-from clbench.files import write_atomically
+from clbench.files import read_bounded, refuse_links, write_atomically
+from clbench.limits import checked_id
 from clbench.provenance import versions
 from clbench.spec import Cell
 from clbench.store import Place, Store
@@ -38,6 +40,8 @@ LONGEST_ARRAY = 1000
 """Jobs in one array: SLURM's own limit is 1,001 unless it is raised."""
 WARNING = 60
 """Seconds between the signal and the end of a job's time."""
+TICKET = 100_000
+"""Bytes of a ticket."""
 NEVER = (
     "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionConfig", "PartitionNodeLimit",
     "PartitionTimeLimit",
@@ -121,8 +125,13 @@ def run_cells(
 ) -> None:
     """Submit the cells that are not in the queue, and watch all of them to their end."""
     place = Place(place.out.resolve(), place.data_root.resolve(), place.accept_data)
-    (place.out / "slurm").mkdir(parents=True, exist_ok=True)
     store = Store(place.out)
+    try:
+        (place.out / "slurm").mkdir(parents=True, exist_ok=True)
+        refuse_links(place.out / "slurm", place.out)
+    except OSError as error:
+        raise UserError(f"{place.out} cannot be written to: {error.strerror}.") from None
+    turns = Turns(store, listen)
     waiting = {cell.id: cell for cell in cells}
     told: dict[str, int] = {}
     missed: dict[str, float] = {}
@@ -144,11 +153,20 @@ def run_cells(
             new = []
             for cell in idle:
                 end = _ended(place, store, cell)
-                if end is None or (end.status == "busy" and not store.is_running(cell.id)):
+                if end is None:
                     new.append(cell)
+                elif end.status == "busy":
+                    if turns.has_come(cell):
+                        _path(place, cell).unlink(missing_ok=True)
+                        if turns.again(cell, end.text):
+                            new.append(cell)
+                        else:
+                            del waiting[cell.id]
+                    else:
+                        turns.say([cell])
                 elif end.status == "died" and heard - missed.setdefault(cell.id, heard) <= GRACE:
                     continue  # its end may not be visible yet
-                elif end.status != "busy":
+                else:
                     listen(cell, end)
                     _path(place, cell).unlink(missing_ok=True)
                     del waiting[cell.id]
@@ -256,18 +274,18 @@ def _command(*words: str) -> str:
 
 
 def _path(place: Place, cell: Cell) -> Path:
-    return place.out / "slurm" / f"{cell.id}.json"
+    return place.out / "slurm" / f"{checked_id(cell.id)}.json"
 
 
 def _read(path: Path) -> Ticket:
     """The ticket in a file; one that is missing or damaged says nothing."""
     with contextlib.suppress(OSError, UnicodeDecodeError, RecursionError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=Ticket)
+        return msgspec.json.decode(read_bounded(path, TICKET), type=Ticket)
     return Ticket()
 
 
 def _write(path: Path, ticket: Ticket) -> None:
     try:
-        write_atomically(path, msgspec.json.encode(ticket))
+        write_atomically(path, msgspec.json.encode(ticket), path.parent.parent)
     except OSError as error:
         raise UserError(f"{path.parent} cannot be written to: {error.strerror}.") from error

@@ -49,8 +49,8 @@ def work(
     try:
         tell(cell, Started())
         return end_of(run(cell, place, tell, datasets))
-    except BusyError:
-        return Ended("busy", "another process is training it")
+    except BusyError as error:
+        return Ended("busy", str(error))
     except UserError as error:
         return Ended("refused", str(error))
 

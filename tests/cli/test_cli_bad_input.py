@@ -75,7 +75,7 @@ COMMANDS = {
     "run --config unknown.toml": ["unknown.toml", "'seedz'", "'seeds'"],
     "run --config broken.toml": ["broken.toml", "TOML"],
     "run --config nowhere.toml": ["--config nowhere.toml"],
-    "run --config table.toml": ["table.toml", "methods", "table"],
+    "run --config table.toml": ["table.toml", "methods", "list"],
     "run --config zero.toml": ["--seeds '0'"],
     "run --config workers.toml": ["'--workers'"],
     "run --out file": ["--out file"],
