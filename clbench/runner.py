@@ -234,6 +234,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
             provenance=provenance(),
+            code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},
             started=_now(),
         )
         encode(record)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clbench.errors import UserError
-from clbench.files import absolute, refuse_links, shown, write_atomically
+from clbench.files import absolute, as_typed, refuse_links, shown, write_atomically
 from clbench.lease import Lease, hold, holder, is_held
 from clbench.limits import checked_id
 from clbench.record import DamagedRecordError, Record, encode, read
@@ -47,8 +47,9 @@ class Store:
 
     def prepare(self) -> None:
         """Make the folders, or say why this cannot be an output folder."""
+        typed = as_typed(self.root)
         if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"--out {self.root} is a file; name a folder.")
+            raise UserError(f"--out {typed} is a file; name a folder.")
         try:
             for name in ("records", "checkpoints", "leases"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -57,7 +58,7 @@ class Store:
                 pass
         except OSError as error:
             reason = f"{error.strerror}. Name another folder or change its permissions"
-            raise UserError(f"--out {self.root} cannot be written to: {reason}.") from None
+            raise UserError(f"--out {typed} cannot be written to: {reason}.") from None
 
     def record_path(self, run_id: str) -> Path:
         return self.root / "records" / f"{checked_id(run_id)}.json"
@@ -173,7 +174,7 @@ class Store:
             what = "No run" if not matches else f"{len(matches)} runs"
             raise UserError(
                 f"{what} in {self.root} with an id that starts with {text!r}. "
-                f"`clbench ls results --out {self.root}` lists the ids."
+                f"`clbench ls results --out {as_typed(self.root)}` lists the ids."
             )
         try:
             return read(matches[0])
