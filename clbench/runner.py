@@ -59,6 +59,7 @@ def run(
     `datasets` replace those in the data root. An error inside the method is kept in the record
     (status `failed`, with the traceback).
     """
+    place = place.absolute()
     store = Store(place.out)
     store.prepare()
     with store.lease(cell.id) as mine:

@@ -26,23 +26,22 @@ from clbench.record import DamagedRecordError, Record, encode, read
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run finds its data and leaves its record. Its paths are absolute: a method may change
-    the current folder."""
+    """Where a run finds its data and leaves its record."""
 
     out: Path
     data_root: Path
     accept_data: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("out", "data_root"):
-            object.__setattr__(self, name, absolute(getattr(self, name)))
+    def absolute(self) -> "Place":
+        """The same place whatever the current folder is: a method may change it."""
+        return Place(absolute(self.out), absolute(self.data_root), self.accept_data)
 
 
 class Store:
     """The runs in one output folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = absolute(root)
         self._leases: dict[str, Lease] = {}
 
     def prepare(self) -> None:
