@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,6 +42,71 @@ WORDS = (
     "a" * 300, "ewc," * 500, "1000000000", "lambda: 0", "__import__('os').mkdir('executed')",
     "class A(A): pass\n", "from .subject import *\n", "from . import subject\n", "Literal[foo]",
 )  # fmt: skip
+TYPES = (
+    "Literal[foo]",
+    "Literal[()]",
+    "Literal[[]]",
+    "Literal[1, 'a']",
+    "Literal[None]",
+    "int | str",
+    "list[int]",
+    "'int'",
+    "a.b.c",
+    "None",
+    "1",
+    "lambda: 0",
+    "ClassVar[int]",
+    "Optional[int]",
+    "None | int",
+    "int | None | None",
+    "PositiveInt",
+    "Fraction | None",
+    "Literal['a'] | None",
+    "x" + ".x" * 900,
+    "int" + " | None" * 900,
+    "*int",
+)
+EXPRESSIONS = (
+    "1e999",
+    "-1",
+    "1 + 1",
+    "foo",
+    "None",
+    "...",
+    "b'x'",
+    "[[1]]",
+    "{1: 2}",
+    "{'*': 3}",
+    "{'a': [1]}",
+    "()",
+    "{'split-mnist-5k': 3}",
+    "{'split-mnist-5k': {'strength': 'x'}}",
+    "{'n': 3}",
+    "{'n': {'title': 3}}",
+    "{**a}",
+    "{(1, 2): {}}",
+    "{[]: 1}",
+    "{{}: 1}",
+    "'\\u202e\\x1b[2J'",
+    "'\\ud800'",
+    "'a' * 10**9",
+    "9" * 5000,
+    "- " * 3000 + "1",
+    "[" * 90 + "]" * 90,
+    "(" * 150 + ")" * 150,
+    "1" + " + 1" * 3000,
+    "1" + "+1j",
+    "'" + "x" * 5000 + "'",
+    "f'{x}'",
+    "lambda: 0",
+    "(yield)",
+    "__import__('os').mkdir('executed')",
+    "True",
+    "{'lr': 'x'}",
+    "{'nothing': 1}",
+    "1.5",
+    "(1,)",
+)
 BYTES = (b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\x1b]0;x\x07", b"\xe2\x80\xae")
 
 RECORD = {
@@ -185,7 +251,8 @@ def changed(tree: Any, chance: random.Random) -> Any:
                 "</script>",
                 "é" * 9,
             )
-            parent[key] = chance.choice([*numbers, *texts, None, [], {}, [[]], {"a": {}}, *WORDS])
+            others = (None, [], {}, [[]], {"a": {}}, *WORDS)
+            parent[key] = chance.choice(chance.choice((numbers, texts, others)))
     return tree
 
 
@@ -256,7 +323,13 @@ def record(chance: random.Random, folder: Path) -> None:
 def toml(chance: random.Random, folder: Path) -> None:
     """Studies and configurations, as far as a dry run goes."""
     name, text = chance.choice((("study", STUDY), ("config", CONFIG)))
-    (folder / "mine.toml").write_bytes(damaged(text.encode(), chance))
+    if chance.random() < 0.6:
+        content = changed(tomllib.loads(text), chance)
+        text = "".join(f"{json.dumps(key)} = {_toml(value)}\n" for key, value in content.items())
+    content = text.encode("utf-8", "replace")
+    (folder / "mine.toml").write_bytes(
+        damaged(content, chance) if chance.random() < 0.5 else content
+    )
     (folder / "evil.py").write_text(METHOD)
     words = ["study", "./mine.toml"] if name == "study" else ["run", "--config", "mine.toml"]
     if name == "study" and chance.random() < 0.5:
@@ -267,10 +340,34 @@ def toml(chance: random.Random, folder: Path) -> None:
     expect(len(text) < LONGEST, f"it prints {len(text)} characters")
 
 
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return "''" if value is None else json.dumps(value)
+
+
 def method(chance: random.Random, folder: Path) -> None:
     """Files of methods, read without being executed."""
     path = folder / "subject.py"
-    path.write_bytes(damaged(METHOD.encode(), chance))
+    lines = METHOD.splitlines()
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        at = chance.choice(
+            [n for n, line in enumerate(lines) if line.startswith("    ") and " = " in line]
+        )
+        name, _, value = lines[at].partition(" = ")
+        key, colon, kind = name.partition(": ")
+        match chance.randrange(4):
+            case 0:
+                kind, colon = chance.choice(TYPES), ": "
+            case 1:
+                kind = colon = ""
+            case _:
+                value = chance.choice(EXPRESSIONS)
+        lines[at] = f"{key}{colon}{kind} = {value}"
+    content = "\n".join(lines).encode("utf-8", "surrogatepass")
+    path.write_bytes(damaged(content, chance) if chance.random() < 0.4 else content)
     for words in (["show", str(path)], ["show", str(path), "--json"]):
         expect(len(said(*words)) < LONGEST, "a long text")
 

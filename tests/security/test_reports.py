@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clbench import limits
 from clbench.errors import UserError
 from clbench.memory import Memory
 from clbench.record import (
@@ -210,7 +211,7 @@ FIELDS = "{value} {value:.9f} {value.real} " + TEXT[:900]
 MANY = {f"p{n:03}": "v" * 500 for n in range(1000)}
 SPEC = a_run().spec
 EPOCH = Epoch(
-    task=1000, epoch=MOST, lr=1e100, loss=1e100, valid_loss=-1e100, valid_accuracy=100.0,
+    task=limits.TASKS, epoch=MOST, lr=1e100, loss=1e100, valid_loss=-1e100, valid_accuracy=100.0,
     samples=MOST, seconds=1e10,
 )  # fmt: skip
 EXTREMES: dict[str, dict[str, Any]] = {
@@ -254,7 +255,7 @@ EXTREMES: dict[str, dict[str, Any]] = {
     },
     "one task": {"tasks": 1, "done": 1, "R": [[50.0]], "R0": []},
     "many tasks": {"tasks": 40, "done": 40, "R": [[5e-324] * 40] * 40, "R0": [100.0] * 40},
-    "unfinished": {"status": "partial", "tasks": 1000, "done": 0, "R": [], "R0": []},
+    "unfinished": {"status": "partial", "tasks": limits.TASKS, "done": 0, "R": [], "R0": []},
     "failed": {"status": "failed", "done": 0, "R": [], "failure": of(Failure, TEXT, "x" * 200_000)},
 }  # fmt: skip
 
