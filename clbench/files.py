@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
