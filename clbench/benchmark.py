@@ -56,6 +56,8 @@ def open_stream(
     from clbench import data
     from clbench.stream import Stream
 
+    if type(seed) is not int or seed < 0:
+        raise UserError(f"seed={seed!r} is not a whole number of at least 0.")
     (declaration, given), *more = select("benchmark", benchmark)
     if more:
         raise UserError(f"{benchmark!r} names several benchmarks: name one.")

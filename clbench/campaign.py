@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def stale(self) -> list[Cell]:
-        """Cells whose result is of another version of the code, or of other data."""
+        """Cells whose result was made by another version of the code, or with other data."""
         return [cell for cell in self.cells if self.states[cell.id].word == "stale"]
 
     @property

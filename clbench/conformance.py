@@ -75,12 +75,12 @@ class Trial:
         self.outputs.append(outputs)
 
 
-def small_stream() -> Stream:
+def small_stream(epochs: int = 4) -> Stream:
     """Three small tasks of real digits."""
     mnist = data.load("mnist-5k")
     train, test = (_first_of_each_class(mnist.parts[part]) for part in ("train", "test"))
     sources = [Source(train, test, c, (0.1307,), (0.3081,)) for c in CLASSES]
-    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=4)
+    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=epochs)
     return Stream(sources, name="check", backbone="mlp", protocol=protocol, seed=0)
 
 

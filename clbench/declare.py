@@ -166,9 +166,9 @@ class Declaration:
     meta: dict[str, Any]
     sha256: str = ""
     """Of the file, as it was read; what is imported must have it too."""
-    source: str = ""
+    source: str = dataclasses.field(default="", repr=False)
     """The code of a class that the user handed over in Python."""
-    payload: bytes = b""
+    payload: bytes = dataclasses.field(default=b"", repr=False)
     """That class, pickled by value, if no file can be imported for it."""
 
     @property

@@ -6,12 +6,12 @@ whose `strerror` says so.
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from clbench.errors import UserError
 
@@ -37,8 +37,7 @@ def named_path(text: str, where: str, home: bool = False) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def opened(path: Path, limit: int) -> Iterator[BinaryIO]:
+def open_bounded(path: Path, limit: int) -> io.BufferedReader:
     """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -47,15 +46,15 @@ def opened(path: Path, limit: int) -> Iterator[BinaryIO]:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if found.st_size > limit:
             raise _too_large(path, found.st_size, limit)
-        with open(number, "rb", closefd=False) as file:
-            yield file
-    finally:
+        return open(number, "rb")
+    except BaseException:
         os.close(number)
+        raise
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
-    with opened(path, limit) as file:
+    with open_bounded(path, limit) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise _too_large(path, len(content), limit)
@@ -130,6 +129,11 @@ def absolute(path: Path) -> Path:
         raise UserError(f"{path}: the current folder is gone; name an absolute path.") from None
 
 
-def shown(path: Path) -> str:
-    """A path in a message: what would steer a terminal is replaced."""
+def shown(path: object) -> str:
+    """A path or text in a message: what would steer a terminal is replaced."""
     return "".join(c if c.isprintable() else "?" for c in str(path))
+
+
+def brief(error: object) -> str:
+    """What a library said of a damaged file, which may quote all of that file."""
+    return shown(str(error)[:200])

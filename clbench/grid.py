@@ -67,12 +67,14 @@ def seed_list(seeds: int | Iterable[int], where: str) -> list[int]:
             f"{where}: at most {MOST_SEEDS:,} seeds. For seed {seeds} alone, write "
             f"`--seeds {seeds},` (in Python: seeds=[{seeds}])."
         )
-    several = range(seeds) if isinstance(seeds, int) else itertools.islice(seeds, MOST_SEEDS + 1)
-    found = list(dict.fromkeys(several))
+    listed = range(seeds) if isinstance(seeds, int) else seeds
+    several = itertools.islice(listed, MOST_SEEDS + 1) if isinstance(listed, Iterable) else ()
+    given = list(several)
+    if len(given) > MOST_SEEDS:
+        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
+    found = list(dict.fromkeys(given))
     if not found or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in found):
         raise UserError(f"{where}: give how many (3 means 0,1,2; at least 1) or a list (0,1,7).")
-    if len(found) > MOST_SEEDS:
-        raise UserError(f"{where}: at most {MOST_SEEDS:,} seeds. Use several commands.")
     return found
 
 
@@ -81,7 +83,14 @@ def chosen(kind: str, wanted: Wanted) -> list[tuple[Declaration, dict[str, Any]]
     if isinstance(wanted, str):
         return select(kind, wanted)
     found: list[tuple[Declaration, dict[str, Any]]] = []
-    for item in [wanted] if isinstance(wanted, type) else wanted:
+    for item in (
+        wanted if isinstance(wanted, Iterable) and not isinstance(wanted, type) else [wanted]
+    ):
+        if not isinstance(item, str | type):
+            raise UserError(
+                f"{item!r} is no {kind}: give a name, a spec like 'ewc[strength=500]', the path of "
+                "a file as text, or a class."
+            )
         found += [(_declared_by(item, kind), {})] if isinstance(item, type) else select(kind, item)
     names = dict(declarations(kind))
     for declaration, _ in found:
@@ -143,7 +152,7 @@ def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) 
 
 
 def to_run(states: dict[str, State], rerun: str) -> set[str]:
-    """Ids of the cells that the command trains: what is unfinished, and what `--rerun` adds."""
+    """Ids of the cells that the command trains: unfinished ones, and those that `--rerun` adds."""
     words = {"missing", "partial", "running"}
     if rerun != "missing":
         words |= {"failed", "stale", "done"} if rerun == "all" else {rerun}

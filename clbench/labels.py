@@ -10,7 +10,7 @@ def label(name: str, values: Mapping[str, Any]) -> str:
 
 
 def protocol_label(values: Mapping[str, Any], threads: int, device: str) -> str:
-    """What is unusual about a protocol and a machine; empty if nothing is."""
+    """The protocol and machine settings that differ from the defaults; empty if none do."""
     machine = {"threads": threads} if threads != 1 else {}
     return _pairs({**values, **machine, **({"device": device} if device != "cpu" else {})})
 

@@ -48,7 +48,8 @@ class Method:
     """The networks that the method can learn with; empty for any."""
     lays_open: ClassVar[dict[str, dict[str, Any]]] = {}
     """Key in the diagnostics -> how a report shows it: `title`, `kind` (`number`, `layers`,
-    `without` or `spaces`), and if wanted `unit`, `names`, and `warning` for values `below`."""
+    `without` or `spaces`), and if wanted `unit` and `names`. A `number` may also have a `warning`,
+    which is printed if it is `below` a value."""
     replay_size: ClassVar[str] = ""
     """The field that sets how many samples are kept for replay."""
 
@@ -76,7 +77,7 @@ class Method:
         return declared_refusal(facts, stream.backbone, stream.protocol) or self.refuses(stream)
 
     def refuses(self, stream: "Stream") -> str:
-        """A reason of the method's own not to run on the stream, in words; empty if there is none.
+        """Why this method cannot run on the stream, as a sentence; empty if it can.
 
         Networks and fixed values of the protocol are declared instead.
         """

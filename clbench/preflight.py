@@ -5,15 +5,21 @@ which has torch. It maps the images that the driver has decoded and opens no dat
 """
 
 import importlib
+import os
+import tempfile
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from clbench.benchmark import Benchmark
 from clbench.errors import UserError
 from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
+from clbench.files import shown
+from clbench.method import declared_refusal
 from clbench.provenance import explain_import
 from clbench.registry import import_class
 from clbench.spec import Cell
@@ -21,6 +27,11 @@ from clbench.store import Place, Store
 
 if TYPE_CHECKING:
     from clbench.data import DataSet
+
+
+SOCKET = 70
+"""The most bytes in the path of the folder for temporary files; that of a socket has at most 107,
+and multiprocessing appends 32."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,7 @@ def check(
     needed = {name for cell in cells for name in _needs(cell)}
     problems = [text for name, text in opened.problems.items() if name in needed]
     problems += importlib.import_module(f"clbench.executors.{executor}").problems(resources)
+    problems += _temporary_problems()
     if not dry or place.out.is_file():
         try:
             Store(place.out).prepare()
@@ -87,14 +99,38 @@ def check(
     # nodes of a cluster may have devices that this machine lacks
     devices = {cell.spec.device for cell in cells} if executor == "local" else set()
     if dry and not devices - {"cpu"}:
-        return Findings(problems)
+        return Findings(problems, _declared_refusals(cells))
     ready = [cell for cell in cells if not any(name in opened.problems for name in _needs(cell))]
     found = _look_ahead(cells, ready, sorted(devices), opened)
     return Findings(problems + found.problems, found.refused)
 
 
+def _temporary_problems() -> list[str]:
+    """Worker processes are reached by a socket in the folder for temporary files."""
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return ["There is no folder for temporary files that can be written to: set TMPDIR."]
+    if len(os.fsencode(folder)) <= SOCKET:
+        return []
+    text = f"TMPDIR is {shown(Path(folder))}: its path has more than {SOCKET} bytes, too many for"
+    return [f"{text} the sockets of worker processes. Name a shorter one."]
+
+
 def _needs(cell: Cell) -> tuple[str, ...]:
     return tuple(cell.benchmark.meta.get("datasets", ()))
+
+
+def _declared_refusals(cells: list[Cell]) -> dict[str, str]:
+    """Why methods refuse cells, by id, as far as their classes declare it."""
+    found = {}
+    for cell in cells:
+        default = cell.benchmark.meta.get("backbone", Benchmark.backbone)
+        backbone = cell.spec.benchmark_params.get("backbone", default)
+        if reason := declared_refusal(cell.method.meta, backbone, cell.spec.protocol):
+            where = f"{cell.labels['method']} cannot run on {cell.spec.benchmark}"
+            found[cell.id] = f"{where}: {reason}"
+    return found
 
 
 def _look_ahead(

@@ -117,7 +117,7 @@ class Progress:
                 self._print(f"{cell}: {now}")
 
     def _print_end(self, cell: Cell, event: Ended, accuracy: float | None) -> None:
-        words = f"{event.status}: {event.text}"
+        words = f"{event.status}: {event.text.removesuffix('.')}"
         if event.status == "done":
             words = f"ACC {accuracy:.2f} %" if accuracy is not None else "done"
         self._print(f"[{len(self.ended)}/{len(self.cells)}] {cell}: {words}, {self._left()}")

@@ -36,12 +36,13 @@ class Protocol:
         False
     )
 
-    def changed(self, values: Mapping[str, Any]) -> "Protocol":
+    def changed(self, values: Mapping[str, Any], whose: str = "") -> "Protocol":
         """This protocol with other values; a UserError names an unknown or a wrong one."""
+        where = f"protocol of {whose}" if whose else "protocol"
         for name in values:
             if name not in PROTOCOL_FIELDS:
-                raise unknown("value of the protocol", name, PROTOCOL_FIELDS)
-        checked = {name: PROTOCOL_FIELDS[name].check(v, "protocol") for name, v in values.items()}
+                raise unknown(f"value of the {where}:", name, PROTOCOL_FIELDS)
+        checked = {name: PROTOCOL_FIELDS[name].check(v, where) for name, v in values.items()}
         return dataclasses.replace(self, **checked)
 
 

@@ -16,7 +16,7 @@ PACKAGES = ("torch", "torchvision", "avalanche-lib", "numpy", "scipy", "pandas",
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, clbench and what it stands on, from package metadata."""
+    """Versions of Python, clbench and its main dependencies, from package metadata."""
     found = {"python": platform.python_version(), "clbench": clbench.__version__}
     for package in PACKAGES:
         try:

@@ -8,8 +8,10 @@ import ast
 import hashlib
 import importlib
 import re
+from bisect import bisect_left
 from dataclasses import replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -47,7 +49,7 @@ def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Dec
         c for c in found if (c.name == class_name if class_name else not c.name.startswith("_"))
     ]
     if len(found) != 1:
-        names = ", ".join(c.name for c in found) or "none"
+        names = ", ".join([c.name for c in found[:5]] + ["..."] * (len(found) > 5)) or "none"
         what = f"class {class_name}" if class_name else "class"
         raise UserError(
             f"{path}: a {kind} file must hold one {what} derived from {root}; found {names}."
@@ -106,7 +108,7 @@ def _parse(path: Path) -> tuple[ast.Module, str]:
     except OSError as error:
         raise UserError(f"{shown(path)} cannot be read: {error.strerror}.") from None
     except SyntaxError as error:
-        where = f"line {error.lineno}: {error.msg}"
+        where = f"line {error.lineno or 1}: {error.msg}"
         raise UserError(f"{shown(path)} is not valid Python: {where}.") from None
     except UnicodeDecodeError:
         raise UserError(f"{shown(path)} is not a text in UTF-8.") from None
@@ -149,18 +151,17 @@ def _find_class(
     name: str, tree: ast.Module, path: Path, below: ast.ClassDef
 ) -> tuple[ast.ClassDef, ast.Module, Path] | None:
     """The class that `name` means above the class `below`, with its module and file."""
-    found = None
-    for node in _defining(tree).get(name, ()):
-        if node.lineno >= below.lineno:  # the class and what follows it do not exist yet
-            break
+    nodes = _defining(tree).get(name, [])
+    # the class and what follows it do not exist yet; of what is before it, the last counts
+    for node in reversed(nodes[: bisect_left(nodes, below.lineno, key=attrgetter("lineno"))]):
         if isinstance(node, ast.ClassDef):
-            found = node, tree, path
-        elif (neighbour := _imported_file(node, path)) is not None:
+            return node, tree, path
+        if (neighbour := _imported_file(node, path)) is not None:
             original = next(a.name for a in node.names if (a.asname or a.name) == name)
             there, _ = _parse(neighbour)
             own = [n for n in _defining(there).get(original, ()) if isinstance(n, ast.ClassDef)]
-            found = (own[0], there, neighbour) if own else None
-    return found
+            return (own[0], there, neighbour) if own else None
+    return None
 
 
 @cache
@@ -192,7 +193,7 @@ def _body(node: ast.ClassDef, path: Path) -> tuple[dict[str, Field], dict[str, A
     meta: dict[str, Any] = {}
     for item, after in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            name, annotation = item.target.id, ast.unparse(item.annotation)
+            name, annotation = item.target.id, _unparsed(item.annotation)
             if annotation.startswith(("ClassVar", "typing.ClassVar")):
                 if item.value is not None:
                     _note(meta, name, item.value, path)
@@ -224,7 +225,9 @@ def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
             raise UserError(f"{where}: {name} has characters that cannot be printed.")
     for key, entry in value.items() if name == "lays_open" else ():
         try:
-            msgspec.convert(entry, _LaidOpen)
+            shown = msgspec.convert(entry, _LaidOpen)
+            if shown.kind != "number" and (shown.below is not None or shown.warning):
+                raise msgspec.ValidationError("only a number can have `below` and `warning`")
         except msgspec.ValidationError as error:
             raise UserError(f"{where}: lays_open[{key!r}]: {in_words(error)}.") from None
     if value is not _NOT_LITERAL:
@@ -236,9 +239,18 @@ _NOT_LITERAL = object()
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
+        str(value).encode()  # fails for a number of too many digits, and for half a character
     except (ValueError, TypeError):
         return _NOT_LITERAL
+    return value
+
+
+def _unparsed(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except ValueError:  # a number of too many digits
+        return "..."
 
 
 def _text(node: ast.stmt | None) -> str:

@@ -262,7 +262,7 @@ def inconsistency(record: Record) -> str:
     if record.status == "done" and not tasks:
         return "it is done and has no tasks"
     if len(record.R) != done or any(len(row) != tasks for row in record.R):
-        return f"its R has not {done} rows of {tasks} accuracies"
+        return f"its R does not have {done} rows of {tasks} accuracies"
     for k, row in enumerate(record.R):
         seen = row[: k + 1]
         # joint training skips whole rows, but never the last

@@ -134,6 +134,8 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
         for installed in known.values():
             if installed.path.resolve() == path.resolve():
                 return [installed]
+        if path.suffix != ".py":
+            raise UserError(f"--{kind}s {name}: the file of a {kind} must end in .py.")
         mine = read_declaration(path, kind)
         add(known, mine)  # refuses a file that takes the name of another
         return [mine]

@@ -56,7 +56,7 @@ def resolve(
             )
         tuned[key] = method.fields[key].check(value, str(method.path))
     usual_params = method.defaults | tuned
-    usual = protocol.changed(demands)
+    usual = protocol.changed(demands, str(method.path))
     return Resolved(usual_params | given, usual_params, usual.changed(overrides), usual)
 
 
@@ -86,7 +86,7 @@ def make_cell(
 
 def protocol_of(benchmark: Declaration) -> Protocol:
     """The benchmark's own protocol."""
-    return Protocol().changed(benchmark.meta.get("protocol", {}))
+    return Protocol().changed(benchmark.meta.get("protocol", {}), str(benchmark.path))
 
 
 def _changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def run(
     listen: Listener = lambda cell, event: None,
     datasets: dict[str, Any] | None = None,
 ) -> Record:
-    """Train one cell to its end, or go on where it was stopped, and return its record.
+    """Train one cell from the start, or from its last finished task, and return its record.
 
     `datasets` replace those in the data root. An error inside the method is kept in the record
     (status `failed`, with the traceback).

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed from the run's seed and names that say what it is for."""
+    """A 63-bit seed, computed from the run's seed and names for its purpose."""
     text = "/".join(map(str, (seed, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

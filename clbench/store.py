@@ -110,7 +110,7 @@ class Store:
             ) from error
 
     def replace(self, run_id: str) -> None:
-        """Set a run's record aside and forget its checkpoint, so that it is trained anew."""
+        """Move a run's record away and delete its checkpoint, so that it is trained again."""
         if self.record_path(run_id).exists():
             self.set_aside(run_id)
         self.checkpoint_path(run_id).unlink(missing_ok=True)

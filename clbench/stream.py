@@ -144,7 +144,7 @@ class Stream:
         return len(self.tasks)
 
     def under(self, protocol: Protocol) -> "Stream":
-        """The same stream under another protocol; another `valid` splits the tasks anew."""
+        """The same stream under another protocol; another `valid` splits the tasks again."""
         changed = copy.copy(self)
         changed.protocol = protocol
         if protocol.valid != self.protocol.valid:

@@ -114,12 +114,17 @@ class ACLNet(TaskNet):
         return z_s * ((draw >= rate) * scale), z_p * (((draw < rate) | (draw >= 2 * rate)) * scale)
 
 
-class Discriminator(nn.Sequential):
+class Discriminator(nn.Module):
     """Predicts which task a z_S comes from; label 0 is noise."""
 
     def __init__(self, latent: int, labels: int) -> None:
+        super().__init__()
         hidden = nn.Linear(latent, HIDDEN), nn.LeakyReLU(), nn.Linear(HIDDEN, HIDDEN)
-        super().__init__(*hidden, nn.Linear(HIDDEN, labels))
+        self.layers = nn.Sequential(*hidden, nn.Linear(HIDDEN, labels))
+
+    def forward(self, z: Tensor) -> Tensor:
+        out: Tensor = self.layers(z)
+        return out
 
 
 def _end(method: "ACL", dropout: float = 0.0) -> list[nn.Module]:

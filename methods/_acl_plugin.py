@@ -210,7 +210,7 @@ class ACLPlugin(SupervisedPlugin):
         self.done, self.k = state["done"], state["k"]
         self.buffer.load_state_dict(state["buffer"])
         if self.adversarial:
-            self._make_discriminator(labels=len(state["discriminator"]["3.bias"]))
+            self._make_discriminator(labels=len(state["discriminator"]["layers.3.bias"]))
             self.discriminator.load_state_dict(state["discriminator"])
             self.d_optimizer.load_state_dict(state["d_optimizer"])
 

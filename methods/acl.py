@@ -92,7 +92,7 @@ class ACL(Method):
     head_dropout: Fraction = 0.2
     """dropout after the first layer of a head"""
     branch_drop: Fraction = 0.25
-    """in training, chance that z_S of a sample is zeroed; z_P has the same chance"""
+    """probability that z_S of a training sample is zeroed; the same for z_P"""
     d_lr: PositiveFloat = 0.001
     """learning rate of D"""
     d_weight_decay: NonNegativeFloat = 0.0

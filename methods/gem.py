@@ -117,7 +117,7 @@ class GEM(Method):
     per_class: PositiveInt = 13
     """samples kept per class of each task"""
     margin: NonNegativeFloat = 0.5
-    """least weight of each memory's gradient in a projected step"""
+    """minimum weight of each memory's gradient in a projected step"""
 
     tuned = {"split-mnist": {"per_class": 20}}  # 40 per task: the memory in the ACL paper's table
 

@@ -116,7 +116,7 @@ class PackNet(Method):
     keep: Fraction | None = None
     """share of the free weights that a task keeps; none: all tasks get equally many"""
     retrain: PositiveInt = 10
-    """most epochs of training after pruning"""
+    """maximum number of epochs after pruning"""
 
     def build(self, stream: Stream) -> Strategy:
         return PackNetStrategy(

@@ -71,12 +71,16 @@ def test_a_failed_run_does_not_raise(
         ({"epochs": 0}, "epochs=0"),
         ({"seeds": 0}, "seeds=0"),
         ({"seeds": [0, -1]}, "seeds=[0, -1]"),
+        ({"seeds": 1.5}, "seeds=1.5"),
+        ({"seeds": None}, "seeds=None"),
         ({"workers": 0}, "workers=0"),
         ({"threads": "two"}, "threads='two'"),
         ({"rerun": "al"}, "'all'"),
         ({"executor": "slrm"}, "'slurm'"),
         ({"methods": "ewcc"}, "'ewc'"),
         ({"methods": []}, "methods"),
+        ({"methods": 3}, "3 is no method"),
+        ({"methods": [Path("mine.py")]}, "is no method"),
         ({"device": "no-such-device"}, "no-such-device"),
     ],
 )
@@ -87,6 +91,18 @@ def test_a_mistake_is_a_user_error_and_trains_nothing(
         run(tiny, tmp_path / "out", **({"methods": "finetune"} | options))
     assert fact in str(caught.value)
     assert Store(tmp_path / "out").records() == ([], [])
+
+
+def test_results_of_older_code_are_named(
+    tiny: Path, tmp_path: Path, method_file: Callable[..., Path]
+) -> None:
+    mine = method_file("mine")
+    run(tiny, tmp_path / "out", str(mine), epochs=1)
+    mine.write_text(mine.read_text() + "# changed\n")
+    with pytest.warns(UserWarning, match="rerun='stale'"):
+        result = run(tiny, tmp_path / "out", str(mine), epochs=1)
+    assert len(result.stale) == 1
+    assert run(tiny, tmp_path / "out", str(mine), epochs=1, rerun="stale").stale == []
 
 
 def test_all_problems_are_in_one_error(tiny: Path, tmp_path: Path) -> None:

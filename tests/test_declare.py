@@ -213,6 +213,7 @@ def test_a_default_changed_without_its_type_is_refused(method_file: Callable[...
             "below: expected float",
         ),
         ("lays_open = {'a': {'titel': 'A', 'kind': 'number'}}", "titel"),
+        ("lays_open = {'a': {'title': 'A', 'kind': 'layers', 'below': 1.0}}", "only a number"),
     ],
 )
 def test_a_wrong_fact_says_where_and_what(
@@ -232,7 +233,7 @@ def test_facts_of_every_kind_are_read(mine: Callable[[str], Path]) -> None:
         "upper_bound": True,
         "replay_size": "a",
         "lays_open": {
-            "used": {"title": "Used", "kind": "layers", "unit": "%", "below": 1, "warning": "!",
+            "used": {"title": "Used", "kind": "number", "unit": "%", "below": 1, "warning": "!",
                      "names": ["a"]}
         },
     }  # fmt: skip

@@ -32,7 +32,7 @@ def embedded() -> Stream:
 
 def named(stream: Stream, benchmark: str, **protocol: Any) -> Stream:
     """The same images as a stream of another benchmark, whose data may not be here."""
-    usual = Protocol().changed(BENCHMARKS[benchmark].meta["protocol"])
+    usual = Protocol().changed(BENCHMARKS[benchmark].meta.get("protocol", {}))
     changed = stream.under(usual.changed(protocol))
     changed.name, changed.given = benchmark, frozenset(protocol)
     return changed

@@ -11,6 +11,7 @@ import click
 from clbench import data
 from clbench.cli.options import data_root_option, examples, json_option
 from clbench.errors import UserError
+from clbench.files import shown
 from clbench.registry import declarations
 from clbench.width import fitted_table, terminal_width, wrap
 
@@ -72,11 +73,11 @@ def _table(found: Sequence["Found"], root: Path) -> str:
     rows = [
         [
             each.name,
-            each.content,
+            shown(each.content),
             each.verified,
             f"{each.bytes:,}" if each.found else "",
             each.decoded,
-            _shown(each.where, root),
+            shown(_below(each.where, root)),
             ", ".join(each.needed_by),
         ]
         for each in found
@@ -105,12 +106,13 @@ def prepare(
 ) -> None:
     """Download data sets, or take them from files you have; verify and decode them."""
     from clbench.data.catalog import reader_of
+    from clbench.data.loading import home
     from clbench.data.prepare import prepare as prepare_data
 
     if given and len(names) > 1:
         raise UserError(f"--from takes one data set, not {len(names)}: {' '.join(names)}.")
     for name in names:
-        source = Path(given).expanduser() if given else None
+        source = home(given) if given else None
         root = data.data_root(data_root)
         made, how = prepare_data(name, root, data.cache_root(), source, accept_data)
         sizes = ", ".join(f"{len(part.labels):,} {key}" for key, part in made.parts.items())
@@ -120,7 +122,7 @@ def prepare(
             click.echo(f"Commands that use {name} need --accept-data.")
 
 
-def _shown(where: str, root: Path) -> str:
+def _below(where: str, root: Path) -> str:
     """`where` relative to the data root if it is below it."""
     path = Path(where)
     return str(path.relative_to(root)) if where and path.is_relative_to(root) else where

@@ -82,7 +82,7 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
         headers = list(parameters[0])
         click.echo("\n" + fitted_table(rows, headers, prose={"must be", "meaning"}))
     if protocol:
-        whose = "Protocol" if d.kind == "benchmark" else "Protocol values that it demands"
+        whose = "Protocol" if d.kind == "benchmark" else "Protocol values that the method requires"
         click.echo("\n" + wrap(f"{whose}: {_pairs(protocol)}", width, "  "))
     for key, why in d.meta.get("fixed", {}).items():
         click.echo(wrap(f"{key} must stay as it is: {why}", width, "  "))
@@ -177,7 +177,8 @@ def _show_numbers(
         for key, row in rows.items()
     ]
     headers = [corner, *columns]
-    click.echo(f"\n{title}\n{fitted_table(table, headers, prose=(), right=headers)}")
+    click.echo("\n" + wrap(title, terminal_width()))
+    click.echo(fitted_table(table, headers, prose=(), right=headers))
 
 
 def _title(shown: Shown) -> str:

@@ -1,18 +1,23 @@
 """Reading tar and zip archives that may be hostile: nothing is written outside one folder."""
 
+import gzip
+import io
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from clbench.errors import UserError
+from clbench.files import brief, open_bounded
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
-LARGEST = 2**31
-"""Largest member in bytes; larger ones are refused, because no data set has any."""
+CHUNK = 2**20
+HEAD = 2**20
+"""Most bytes that stand between two members of a tar: long names, extended attributes."""
+INDEX = 2**25
+"""Most bytes of the index of a zip, for 300,000 files."""
 
 
 def is_archive(path: Path) -> bool:
@@ -20,59 +25,132 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Checked name and content of each regular file, in the order of the archive."""
-    try:
-        for member in _zip(path) if path.name.lower().endswith(".zip") else _tar(path):
-            name = _safe(path, member.name)
+def members(path: Path, limit: int, most: int) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Checked name and content of each regular file, in the order of the archive.
+
+    The content comes in pieces. All files together have at most `limit` bytes, which is what the
+    data set can have; there are at most `most` of them.
+    """
+    total = 0
+    with _sentences(path), open_bounded(path, limit) as file:
+        kind = _zip if path.name.lower().endswith(".zip") else _tar
+        for number, member in enumerate(kind(file)):
+            name, total = _safe(path, member.name), total + member.size
+            if total > limit:
+                raise UserError(
+                    f"{path} unpacks to more than {limit:,} bytes, more than the data set can have."
+                )
+            if number >= 2 * most:  # folders are counted too
+                raise UserError(f"{path} holds more files than the data set can have.")
             if member.is_folder:
                 continue
-            if not member.is_file:
+            if member.content is None:
                 raise UserError(f"{path} holds {name!r}, which is a link or device: refused.")
-            if member.size > LARGEST:
-                size = f"{member.size:,} bytes"
-                raise UserError(f"{path} holds {name!r} of {size}, too large for image data.")
             if not _clutter(name):
-                yield name, member.read()
-    except EOFError:
-        raise UserError(f"{path} is truncated: it ends before its data does.") from None
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, RuntimeError) as error:
-        raise UserError(f"{path} is damaged or not an archive ({error}).") from None
+                yield name, _pieces(path, member.content)
 
 
-def unpack(path: Path, folder: Path) -> None:
+def unpack(path: Path, folder: Path, limit: int, most: int) -> None:
     """Write all members below `folder`, which must be new: then nothing is overwritten."""
-    for name, content in members(path):
+    for name, content in members(path, limit, most):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        with target.open("wb") as file:
+            file.writelines(content)
 
 
 class _Member(NamedTuple):
     name: str
     is_folder: bool
-    is_file: bool
     size: int
-    read: Callable[[], bytes]
+    content: Iterator[bytes] | None
+    """None if it is neither a folder nor a file."""
 
 
-def _tar(path: Path) -> Iterator[_Member]:
-    with tarfile.open(path, mode="r|*") as archive:  # a stream: read once, front to back
-        for m in archive:
-            file = archive.extractfile(m) if m.isreg() else None
-            read = file.read if file else bytes
-            yield _Member(m.name, m.isdir(), file is not None, m.size, read)
+def _tar(file: io.BufferedReader) -> Iterator[_Member]:
+    packed = file.peek(2)[:2] == b"\x1f\x8b"
+    stream: Any = _Stream(gzip.GzipFile(fileobj=file) if packed else file)
+    # as a stream: read once, front to back
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        while (m := archive.next()) is not None:
+            if m.size < 0:
+                raise tarfile.ReadError("a file has a negative size")
+            stream.left = m.size + HEAD
+            archive.members = []  # type: ignore[attr-defined]  # it keeps all
+            content = archive.extractfile(m) if m.isreg() else None
+            yield _Member(m.name, m.isdir(), m.size, _read(content) if content else None)
 
 
-def _zip(path: Path) -> Iterator[_Member]:
-    with zipfile.ZipFile(path) as archive:
+class _Stream:
+    """A tar that is unpacked, in which no head is larger than `HEAD`: tarfile has no bound."""
+
+    def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
+        self.file, self.left = file, HEAD
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            raise tarfile.ReadError(f"the head of a file has more than {HEAD:,} bytes")
+        return self.file.read(size)
+
+
+def _zip(file: io.BufferedReader) -> Iterator[_Member]:
+    with zipfile.ZipFile(_Index(file)) as archive:
         for m in archive.infolist():
+            if m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise zipfile.BadZipFile(f"it is packed by the method {m.compress_type}")
             link = (m.external_attr >> 16) & 0o170000 == 0o120000
-            yield _Member(m.filename, m.is_dir(), not link, m.file_size, partial(archive.read, m))
+            content = None if link else _unzipped(archive, m)
+            yield _Member(m.filename, m.is_dir(), m.file_size, content)
+
+
+class _Index:
+    """A zip of which at most `INDEX` bytes are read at a time: zipfile reads the index at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > INDEX:
+            raise zipfile.BadZipFile(f"its index has more than {INDEX:,} bytes")
+        return self.file.read(min(size, INDEX) if size >= 0 else INDEX)
+
+
+def _unzipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(member) as file:
+        yield from _read(file)
+
+
+def _read(file: object) -> Iterator[bytes]:
+    while piece := file.read(CHUNK):  # type: ignore[attr-defined]
+        yield piece
+
+
+def _pieces(path: Path, content: Iterator[bytes]) -> Iterator[bytes]:
+    with _sentences(path):
+        yield from content
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """Whatever the libraries raise of a damaged archive, as a UserError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except EOFError:
+        raise UserError(f"{path} is truncated: it ends before its data does.") from None
+    except Exception as error:  # a damaged archive can raise anything
+        if isinstance(error, OSError) and error.filename:
+            raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UserError(f"{path} is damaged or not an archive ({brief(error)}).") from None
 
 
 def _safe(path: Path, name: str) -> str:
     """`name`, if on every operating system it stays in the folder it is unpacked into."""
+    if not name.isprintable():
+        raise UserError(f"{path} holds a file with the name {name[:200]!r}: refused.")
     pure = PurePosixPath(name.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or any(":" in part for part in pure.parts[:1]):
         raise UserError(f"{path} holds {name!r}, which points outside of its folder: refused.")

@@ -11,7 +11,9 @@ full disk raises an error instead of killing the process by a signal.
 import errno
 import hashlib
 import json
+import operator
 import os
+import re
 import shutil
 import sys
 import time
@@ -26,6 +28,7 @@ import numpy as np
 
 from clbench.data.reader import Decoded, Files, Inspection, Reader
 from clbench.errors import UserError
+from clbench.files import read_bounded
 from clbench.lease import guard
 
 FORMAT = 1
@@ -33,6 +36,8 @@ FORMAT = 1
 ALWAYS = 256 * 2**20
 """Entries up to this size are checked at every opening (0.1 s), larger ones when the time of a file
 differs from the manifest, and by `clbench data status --verify`."""
+NOTES = 2**20
+"""Most bytes of a file of JSON."""
 DAY = 86_400
 
 
@@ -58,9 +63,11 @@ class Cache:
     def recall(self, reader: Reader, source: Files) -> Inspection | None:
         """The result of an earlier inspection of these files, if there was one."""
         try:
-            return Inspection(**json.loads(self._memo(reader, source).read_text()))
+            known = Inspection(**_read(self._memo(reader, source)))
         except (OSError, ValueError, TypeError):
             return None
+        texts = isinstance(known.problem, str) and isinstance(known.sha256, str)
+        return known if texts and re.fullmatch("[0-9a-f]{64}", known.sha256) else None
 
     def remember(self, reader: Reader, source: Files, inspection: Inspection) -> None:
         """Keep `inspection` for the next time, if the cache can be written."""
@@ -234,7 +241,7 @@ class _Npy:
 
 def _open(folder: Path, sha256: str, verify: bool) -> Entry:
     try:
-        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest = _read(folder / "manifest.json")
         files = manifest["files"]
         if manifest["format"] != FORMAT or manifest["sha256"] != sha256:
             raise DamagedError("its manifest belongs to other data")
@@ -244,18 +251,30 @@ def _open(folder: Path, sha256: str, verify: bool) -> Entry:
             part: (arrays[f"{part}-images.npy"], arrays[f"{part}-labels.npy"])
             for part in ("train", "test")
         }
-        return Entry(parts, manifest["classes"], tuple(manifest["remarks"]))
-    except (ValueError, KeyError, TypeError) as error:
+        return Entry(parts, operator.index(manifest["classes"]), tuple(manifest["remarks"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"its manifest is not readable: {error!r}") from None
+
+
+def _read(path: Path) -> Any:
+    """JSON of the cache; damage of any kind is a ValueError."""
+    try:
+        return json.loads(read_bounded(path, NOTES))
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
+        raise ValueError(str(error)) from None
 
 
 def _array(path: Path, told: dict[str, Any], verify: bool) -> np.ndarray:
     stat = path.stat()
+    if not path.is_file():
+        raise DamagedError(f"{path.name} is no file")
     if stat.st_size != told["bytes"]:
         raise DamagedError(f"{path.name} has {stat.st_size:,} bytes, not {told['bytes']:,}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise DamagedError(f"{path.name}: {error}") from None
     if array.dtype.str != told["dtype"] or list(array.shape) != told["shape"]:
         raise DamagedError(f"{path.name} has another shape or type than written")

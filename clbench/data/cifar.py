@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from clbench.data import archives, pickles
-from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape
+from clbench.data.reader import Decoded, Files, OfficialFiles, check_shape, whole
 from clbench.errors import UserError
 
 
@@ -35,19 +35,19 @@ class Cifar(OfficialFiles):
             yield from super().contents(source)
             return
         missing = set(self.md5)
-        for member, content in archives.members(source.where):
+        for member, content in archives.members(source.where, self.largest, self.most):
             if (name := PurePosixPath(member).name) in missing:
                 missing.discard(name)
-                yield name, content
+                yield name, b"".join(content)
         if missing:
             raise UserError(f"{source.where} is incomplete: it lacks {', '.join(sorted(missing))}.")
 
     def _batch(self, where: str, content: bytes) -> tuple[np.ndarray, np.ndarray]:
         batch = pickles.unpickle(io.BytesIO(content), where)
         try:
-            data, labels = batch["data"], np.asarray(batch[self.labels], dtype=np.int64)
-        except (KeyError, ValueError, TypeError) as error:
-            raise UserError(f"{where} is not a batch of {self.title}: {error!r}.") from None
+            data, labels = batch["data"], whole(where, batch[self.labels])
+        except KeyError as error:
+            raise UserError(f"{where} is not a batch of {self.title}: it lacks {error}.") from None
         rows, columns = data.shape if getattr(data, "ndim", 0) == 2 else (-1, -1)
         if rows != len(labels) or data.dtype != np.uint8:
             raise UserError(f"{where}: images and {len(labels):,} labels do not match.")

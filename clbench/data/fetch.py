@@ -14,6 +14,8 @@ from clbench.errors import UserError
 
 CHUNK = 1 << 18
 TIMEOUT = 30.0
+LARGEST = 2**30
+"""Most bytes of a file; the largest official one has 182 MB."""
 Progress = Callable[[int, int], None]
 """Called with the bytes received and the bytes expected (0 if unknown)."""
 
@@ -86,6 +88,9 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
             while chunk := _read(response):
                 file.write(chunk)
                 received += len(chunk)
+                if received > LARGEST:
+                    part.unlink()
+                    raise _TransferError(f"it sends more than {LARGEST:,} bytes")
                 progress(received, total)
             file.flush()
             os.fsync(file.fileno())

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from clbench.data.cache import Cache
 from clbench.data.catalog import reader_of
-from clbench.data.reader import Block, Files, Inspection, Reader
+from clbench.data.reader import Block, Files, Inspection, Reader, readable
 from clbench.errors import UserError
 
 
@@ -51,7 +50,15 @@ def cache_root() -> Path:
 def _folder(given: str | None, usual: str) -> Path:
     import platformdirs
 
-    return Path(given).expanduser() if given else platformdirs.user_cache_path("clbench") / usual
+    return home(given) if given else platformdirs.user_cache_path("clbench") / usual
+
+
+def home(given: str) -> Path:
+    """The path with the user's folder for `~`."""
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise UserError(f"{given}: there is no such user. Type the whole path.") from None
 
 
 def load(
@@ -65,7 +72,7 @@ def load(
 
 def locate(reader: Reader, root: Path) -> Files:
     """The files of the data set below `root`; a UserError says what to do if there are none."""
-    with _readable(root):
+    with readable(root):
         source = reader.find(root)
     if source is not None:
         return source
@@ -82,7 +89,7 @@ def open_files(
     reader: Reader, source: Files, accept: bool, cache: Cache, instead: str = ""
 ) -> DataSet:
     """Open the data set at `source`; if it is not official, an error says what to do `instead`."""
-    with _readable(source.where):
+    with readable(source.where):
         before = source.fingerprint()
         inspection = identify(reader, source, cache)
         if inspection.problem and not accept:
@@ -109,7 +116,7 @@ def open_files(
 
 def identify(reader: Reader, source: Files, cache: Cache) -> Inspection:
     """Identify the content of the files; they are read only if the cache does not know them."""
-    with _readable(source.where):
+    with readable(source.where):
         known = cache.recall(reader, source)
         if known is None:
             known = reader.inspect(source)
@@ -124,15 +131,6 @@ def _replace(reader: Reader, source: Files) -> str:
     few = [str(path) for path in source.files.values()] if len(source.files) < 3 else []
     away = " and ".join(few) or source.where
     return f"move {away} away and type 'clbench data prepare {reader.name}'"
-
-
-@contextmanager
-def _readable(where: Path) -> Iterator[None]:
-    """Turn errors of files that are not readable, or vanish meanwhile, into a UserError."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{where} cannot be read ({error}).") from None
 
 
 def _unchanged(source: Files, before: object, blocks: Iterator[Block]) -> Iterator[Block]:

@@ -15,9 +15,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from clbench.data import archives, pictures
-from clbench.data.reader import Block, Decoded, Files, Inspection, Reader, identity
+from clbench.data.reader import Block, Decoded, Files, Inspection, Reader, identity, listed
 from clbench.data.split import quotas, shuffled
 from clbench.errors import UserError
+from clbench.files import read_bounded
 
 LETTERS = tuple("ABCDEFGHIJ")
 PARTS = ("Train", "Test")
@@ -34,6 +35,11 @@ class NotMnist(Reader):
 
     by_count = True
 
+    @property
+    def largest(self) -> int:
+        """An image of 28x28 in the least compact format takes less than 4 kB."""
+        return self.most * 4096
+
     def look(self, folder: Path) -> Files | None:
         found = {}
         for top in ("", *PARTS, *(part.lower() for part in PARTS)):
@@ -43,19 +49,19 @@ class NotMnist(Reader):
         return Files(folder, found, layout="folders") if found else None
 
     def inspect(self, source: Files) -> Inspection:
-        contents = _contents(source)
+        contents = self._contents(source)
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         return Inspection(identity(digests), self._problem(_divide(source.where, list(contents))))
 
     def count(self, source: Files) -> dict[str, int]:
         if source.layout == "archive":
-            names = list(_contents(source))
+            names = list(self._contents(source))
         else:
-            names = [name for name, _ in _files(source) if name not in EMPTY]
+            names = [name for name, _ in self._files(source) if name not in EMPTY]
         return {part: len(chosen) for part, chosen in _divide(source.where, names).items()}
 
     def decode(self, source: Files, accept: bool) -> Decoded:
-        contents = _contents(source)
+        contents = self._contents(source)
         parts = _divide(source.where, list(contents))
         sizes = {part: len(names) for part, names in parts.items()}
         return Decoded(sizes, self.classes, self._blocks(source, contents, parts))
@@ -77,30 +83,35 @@ class NotMnist(Reader):
             return ""
         return f"it has {found:,} images, the complete set has {sum(self.sizes.values()):,}"
 
+    def _files(self, source: Files) -> Iterator[tuple[str, Path]]:
+        left = self.most
+        for name, folder in source.files.items():
+            for path in listed(folder, left):
+                left -= 1
+                if pictures.is_picture(path.name):
+                    yield f"{name}/{path.name}", path
 
-def _files(source: Files) -> Iterator[tuple[str, Path]]:
-    for name, folder in source.files.items():
-        for path in sorted(folder.iterdir()):
-            if pictures.is_picture(path.name):
-                yield f"{name}/{path.name}", path
-
-
-def _contents(source: Files) -> dict[str, bytes]:
-    """`[Train/|Test/]letter/file` -> bytes; notMNIST has 9 MB in all."""
-    if source.layout != "archive":
-        return {name: path.read_bytes() for name, path in _files(source) if name not in EMPTY}
-    contents: dict[str, bytes] = {}
-    for member, content in archives.members(source.where):
-        *above, letter, file = ("", "", *PurePosixPath(member).parts)
-        if letter not in LETTERS or not pictures.is_picture(file):
-            continue
-        top = above[-1].capitalize()
-        name = f"{top}/{letter}/{file}" if top in PARTS else f"{letter}/{file}"
-        if name in contents:
-            raise UserError(f"{source.where} holds {name!r} more than once.")
-        if name not in EMPTY:
-            contents[name] = content
-    return contents
+    def _contents(self, source: Files) -> dict[str, bytes]:
+        """`[Train/|Test/]letter/file` -> bytes; notMNIST has 9 MB in all."""
+        contents: dict[str, bytes] = {}
+        if source.layout != "archive":
+            left = self.largest
+            for name, path in self._files(source):
+                if name not in EMPTY:
+                    contents[name] = read_bounded(path, left)
+                    left -= len(contents[name])
+            return contents
+        for member, content in archives.members(source.where, self.largest, self.most):
+            *above, letter, file = ("", "", *PurePosixPath(member).parts)
+            if letter not in LETTERS or not pictures.is_picture(file):
+                continue
+            top = above[-1].capitalize()
+            name = f"{top}/{letter}/{file}" if top in PARTS else f"{letter}/{file}"
+            if name in contents:
+                raise UserError(f"{source.where} holds {name!r} more than once.")
+            if name not in EMPTY:
+                contents[name] = b"".join(content)
+        return contents
 
 
 def _divide(where: Path, names: list[str]) -> dict[str, list[str]]:

@@ -14,8 +14,9 @@ from clbench.data.cache import Cache
 from clbench.data.catalog import reader_of
 from clbench.data.fetch import fetch
 from clbench.data.loading import DataSet, identify, locate, open_files
-from clbench.data.reader import Files, Reader
+from clbench.data.reader import Files, Reader, readable
 from clbench.errors import UserError
+from clbench.files import shown
 
 BY_HAND = {
     "notmnist": "notMNIST_small.tar.gz (8,458,043 bytes) from its author's page, "
@@ -45,12 +46,14 @@ def prepare(
     if given is not None:
         return _take(reader, root, store, given, accept)
     try:
-        source = reader.find(root)
+        with readable(root):
+            source = reader.find(root)
     except UserError:  # some of its files are there: an earlier download that ended early
         source = None
     how = "already there"
     if source is None:
-        _download(reader, root)
+        with readable(root):
+            _download(reader, root)
         source, how = locate(reader, root), "downloaded"
     return open_files(reader, source, accept, store), how
 
@@ -102,8 +105,11 @@ def _take(
     """Verify and decode the files at `given`, then copy them into the layout of `root`."""
     if not reader.places:
         raise UserError(f"{reader.name} is part of a package: leave out --from.")
-    if not given.exists():
-        raise UserError(f"--from {given}: no such file or folder.")
+    with readable(given):
+        if not given.exists():
+            raise UserError(f"--from {given}: no such file or folder.")
+        if not (given.is_dir() or given.is_file()):
+            raise UserError(f"--from {given}: it is neither a file nor a folder.")
     with _disk(root):
         root.mkdir(parents=True, exist_ok=True)
         staging = root / f".staging-{uuid.uuid4().hex}"
@@ -131,7 +137,7 @@ def _open(reader: Reader, given: Path, unpacked: Path) -> Files:
     if given.is_file() and archives.is_archive(given):
         if _archive_name(reader, given):
             return Files(given, {given.name: given}, layout="archive")
-        archives.unpack(given, unpacked)
+        archives.unpack(given, unpacked, reader.largest, reader.most)
         folder = unpacked
     else:
         folder = given if given.is_dir() else given.parent
@@ -205,4 +211,7 @@ def _disk(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"The data root {root} cannot be written: {error.strerror}.") from None
+        place = f"The data root {root} cannot be written"
+        if error.filename and not Path(error.filename).is_relative_to(root):
+            place = f"{shown(Path(error.filename))} cannot be read"
+        raise UserError(f"{place}: {error.strerror or error}.") from None

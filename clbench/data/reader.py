@@ -2,16 +2,22 @@
 
 import gzip
 import hashlib
+import io
+import math
+import os
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clbench.errors import UserError
+from clbench.files import read_bounded, shown
 
 
 class WrongSizeError(UserError):
@@ -50,7 +56,7 @@ class Files:
         """Size on disk of everything that belongs to the data set."""
         total = 0
         for path in self.files.values():
-            found = path.rglob("*") if path.is_dir() else [path]
+            found = path.iterdir() if path.is_dir() else [path]
             total += sum(file.stat().st_size for file in found if file.is_file())
         return total
 
@@ -100,6 +106,16 @@ class Reader(ABC):
     """Archives of the data root that are read without unpacking."""
     expects: str = ""
     """The files of a place, in words, for the message that nothing was found."""
+
+    @property
+    def most(self) -> int:
+        """Most images that are read: twice the official number, for sets that were enlarged."""
+        return 2 * sum(self.sizes.values())
+
+    @property
+    def largest(self) -> int:
+        """Most bytes of one file or archive, unpacked: all images, and some bytes for labels."""
+        return self.most * (math.prod(self.shape) + 64)
 
     @property
     def checked(self) -> str:
@@ -162,8 +178,11 @@ class OfficialFiles(Reader):
 
     def contents(self, source: Files) -> Iterator[tuple[str, bytes]]:
         """Name and content of each official file, each exactly once."""
+        left = self.largest
         for name, path in source.files.items():
-            yield name, read(path)
+            content = read(path, left)
+            left -= len(content)
+            yield name, content
 
     def compare(self, source: Files, name: str, content: bytes) -> str:
         """Empty if `content` is that of the official file, else how it differs."""
@@ -180,7 +199,7 @@ class OfficialFiles(Reader):
 def identity(digests: Mapping[str, str]) -> str:
     """One checksum for named contents, independent of their order, folder and packing."""
     lines = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return hashlib.sha256(os.fsencode(lines)).hexdigest()
 
 
 def compare_md5(name: str, data: bytes, official: str) -> str:
@@ -189,13 +208,41 @@ def compare_md5(name: str, data: bytes, official: str) -> str:
     return "" if found == official else f"{name} has md5 {found}, the official file has {official}"
 
 
-def read(path: Path) -> bytes:
-    """The whole content of a file, unpacked if it is a `.gz`; a damaged one is a UserError."""
-    if path.suffix != ".gz":
-        return path.read_bytes()
+@contextmanager
+def readable(where: Path) -> Iterator[None]:
+    """Turn errors of files that are not readable, or vanish meanwhile, into a UserError."""
     try:
-        with gzip.open(path) as file:
-            return file.read()
+        yield
+    except OSError as error:
+        path = shown(Path(error.filename or where))
+        raise UserError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def listed(folder: Path, most: int) -> list[Path]:
+    """What is in a folder, sorted; more than `most` is a UserError before all names are read."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, most + 1)]
+    if len(names) > most:
+        raise UserError(f"{folder} holds more files than the data set can have. Move some away.")
+    return [folder / name for name in sorted(names)]
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The whole content of a file, unpacked if it is a `.gz`: at most `limit` bytes."""
+    content = read_bounded(path, limit)
+    if path.suffix != ".gz":
+        return content
+    unpacked = io.BytesIO()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while chunk := file.read(CHUNK):
+                unpacked.write(chunk)
+                if unpacked.tell() > limit:
+                    raise UserError(
+                        f"{path} unpacks to more than {limit:,} bytes, more than the data set can "
+                        f"have. {AGAIN}"
+                    )
+        return unpacked.getvalue()
     except EOFError:
         raise UserError(f"{path} is truncated: it ends before its data does. {AGAIN}") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -209,4 +256,20 @@ def check_shape(where: object, found: tuple[int, ...], wanted: tuple[int, ...]) 
         raise WrongSizeError(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
 
 
+def whole(where: object, found: object) -> np.ndarray:
+    """Labels as int64; anything but a row of whole numbers is a UserError."""
+    if isinstance(found, list) and not all(isinstance(n, (int, float, np.number)) for n in found):
+        raise UserError(f"{where} holds labels that are not numbers.")
+    array = np.asarray(found)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise UserError(f"{where} holds labels that are not a row of whole numbers.")
+    with np.errstate(invalid="ignore"):
+        labels = array.astype(np.int64)
+    if (wrong := np.flatnonzero(labels != array)).size:
+        raise UserError(f"{where} holds the label {array[wrong[0]]}, which is no whole number.")
+    return labels
+
+
+CHUNK = 2**20
+"""Bytes that are unpacked at a time."""
 AGAIN = "Delete it and get it again; 'clbench data prepare --help' shows how."

@@ -4,12 +4,13 @@ Images are ordered by the SHA-256 of their name: the same on every machine, and 
 """
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 
 
 def shuffled(names: Sequence[str]) -> list[str]:
     """`names` in an order that depends on the names alone."""
-    return sorted(names, key=lambda name: (hashlib.sha256(name.encode()).digest(), name))
+    return sorted(names, key=lambda name: (hashlib.sha256(os.fsencode(name)).digest(), name))
 
 
 def quotas(counts: Mapping[str, int], total: int) -> dict[str, int]:

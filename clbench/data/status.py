@@ -7,7 +7,7 @@ from pathlib import Path
 from clbench.data.cache import Cache
 from clbench.data.catalog import READERS
 from clbench.data.loading import identify, note
-from clbench.data.reader import Files, Reader
+from clbench.data.reader import Files, Reader, readable
 from clbench.errors import UserError
 
 
@@ -22,7 +22,7 @@ class Found:
     verified: str
     """How it was compared with the official data: by checksum, by number, or not at all."""
     content: str
-    """What was found to be complete, or how it differs, or what is wrong with it."""
+    """Whether it is complete, how it differs from the official data, or what is damaged."""
     complete: bool
     damaged: bool
     bytes: int
@@ -47,13 +47,14 @@ def _look(
 ) -> Found:
     where, verified, content, size, decoded = "", "", "missing", 0, ""
     try:
-        source = reader.find(root)
-        where = str(source.where if source else "")
-        if source:
-            verified, difference = _compare(reader, source, cache, verify)
-            content = difference or reader.checked
-            size, decoded = source.bytes(), _decoded(reader, source, cache, verify)
-    except (UserError, OSError) as error:
+        with readable(root):
+            source = reader.find(root)
+            where = str(source.where if source else "")
+            if source:
+                verified, difference = _compare(reader, source, cache, verify)
+                content = difference or reader.checked
+                size, decoded = source.bytes(), _decoded(reader, source, cache, verify)
+    except UserError as error:
         where, verified, content = where or str(root), "damaged", str(error)
     return Found(
         reader.name,

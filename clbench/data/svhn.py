@@ -1,13 +1,13 @@
 """SVHN, cropped digits: two MATLAB files."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from clbench.data.reader import Block, Decoded, Files, OfficialFiles, check_shape
+from clbench.data.matlab import variable
+from clbench.data.reader import Block, Decoded, Files, OfficialFiles, check_shape, whole
 from clbench.errors import UserError
 
 ROWS = 4096
@@ -19,14 +19,14 @@ class Svhn(OfficialFiles):
     """Reads X (32, 32, 3, N) and y (N, 1), where the label 10 means the digit 0."""
 
     def count(self, source: Files) -> dict[str, int]:
-        return {_part(name): len(_labels(path)) for name, path in source.files.items()}
+        return {_part(name): len(self._labels(path)) for name, path in source.files.items()}
 
     def decode(self, source: Files, accept: bool) -> Decoded:
         return Decoded(self.count(source), self.classes, self._blocks(source))
 
     def _blocks(self, source: Files) -> Iterator[Block]:
         for name, path in source.files.items():
-            images, labels = _mat(path, "X"), _labels(path)
+            images, labels = variable(path, "X", self.largest), self._labels(path)
             if images.ndim != 4 or images.dtype != np.uint8 or images.shape[3] != len(labels):
                 raise UserError(f"{path}: images and {len(labels):,} labels do not match.")
             height, width, channels, _ = images.shape
@@ -35,24 +35,13 @@ class Svhn(OfficialFiles):
                 rows = slice(start, start + ROWS)
                 yield _part(name), images[..., rows].transpose(3, 2, 0, 1), labels[rows]
 
+    def _labels(self, path: Path) -> np.ndarray:
+        found = variable(path, "y", self.largest)
+        if found.size != max(found.shape):
+            raise UserError(f"{path} holds labels in a table; one column is needed.")
+        labels = whole(path, found.reshape(-1))
+        return np.where(labels == 10, 0, labels)
+
 
 def _part(name: str) -> str:
     return name.split("_")[0]
-
-
-def _labels(path: Path) -> np.ndarray:
-    labels = _mat(path, "y").astype(np.int64).reshape(-1)
-    return np.where(labels == 10, 0, labels)
-
-
-def _mat(path: Path, name: str) -> np.ndarray:
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(io.BytesIO(path.read_bytes()), variable_names=[name])
-    except Exception as error:  # scipy raises whatever a damaged file leads it to
-        raise UserError(f"{path} is damaged or no MATLAB 5 file ({error}).") from None
-    if name not in content:
-        raise UserError(f"{path} has no variable {name!r}: it is truncated, or no SVHN file.")
-    array: np.ndarray = content[name]
-    return array

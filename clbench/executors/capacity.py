@@ -1,4 +1,4 @@
-"""What this machine has room for: memory for one more run, and the GPU with the fewest runs."""
+"""Free resources of this machine: memory for one more run, and the GPU with the fewest runs."""
 
 import contextlib
 import os
@@ -23,8 +23,8 @@ def memory_needs(cells: list[Cell], store: Store, resources: Resources) -> dict[
 
 
 def free_memory(running: Iterable[tuple[int, int]]) -> int:
-    """Bytes for a new process beside those that run, which may still grow; `running` has the
-    process id and the bytes that each of them needs."""
+    """Bytes that are free for one more process. Running processes may still grow; `running` has
+    the id and the final size in bytes of each."""
     import psutil
 
     free = int(psutil.virtual_memory().available)

@@ -21,7 +21,7 @@ def start(target: Callable[..., None], *args: Any) -> tuple[Any, Connection]:
     silence_tracker()
     ours, theirs = context.Pipe()
     process = context.Process(target=_live, args=(target, *args, theirs), daemon=True)
-    with _hidden_main(), _safe_path():
+    with _hidden_main(), _safe_helpers():
         process.start()
     theirs.close()
     return process, ours
@@ -49,14 +49,20 @@ def _hidden_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-@contextlib.contextmanager
-def _safe_path() -> Iterator[None]:
-    """multiprocessing starts its helpers as `python -c`, whose first place for imports is the
-    current folder: a file `selectors.py` there would run. They search what this process searches
-    before the standard library; each worker then gets the whole `sys.path` of this process."""
+def safe_path() -> dict[str, str]:
+    """Environment variables for helper processes. Python starts with the current folder as its
+    first place for imports, so that a file `selectors.py` there would run. With these it searches
+    what this process searches before the standard library."""
     library = os.path.dirname(os.__file__)
     before = sys.path[: sys.path.index(library)] if library in sys.path else []
-    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, before))}
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, before))}
+
+
+@contextlib.contextmanager
+def _safe_helpers() -> Iterator[None]:
+    """multiprocessing starts its helpers with the environment of this process; each worker then
+    gets the whole `sys.path` of this process."""
+    safe = safe_path()
     usual = {name: os.environ.get(name) for name in safe}
     os.environ.update(safe)
     try:

@@ -41,7 +41,7 @@ RETRIES = 20
 
 
 class Inbox:
-    """An actor beside the driver: what runs have sent, and the last state of unfinished ones."""
+    """An actor on the driver's node: keeps what runs send, and unfinished runs' last state."""
 
     def __init__(self) -> None:
         self.states: dict[str, dict[str, bytes]] = {}
@@ -198,7 +198,7 @@ def _state(store: Store, run_id: str) -> dict[str, bytes]:
 
 
 def _keep(store: Store, run_id: str, state: dict[str, bytes]) -> None:
-    """Put what was sent where a local run would have put it."""
+    """Write the received files to the places where a local run writes them."""
     if "record" in state:
         store.write(parse(state["record"], run_id), state.get("checkpoint"))
     elif "checkpoint" in state:  # the record was damaged; the checkpoint has it too

@@ -8,6 +8,7 @@ its time is over, submitit puts it back into the queue, and it goes on at the la
 
 import contextlib
 import importlib.util
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import msgspec
 from clbench.errors import UserError
 from clbench.events import Ended, Listener, Started, TaskEnded, end_of
 from clbench.executors import DataSets, Resources
+from clbench.executors.processes import safe_path
 from clbench.executors.turns import Turns
 from clbench.executors.work import work
 from clbench.files import read_bounded, refuse_links, write_atomically
@@ -203,6 +205,7 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
     }
     executor.update_parameters(
         job_name="clbench",
+        setup=[f"export {name}={shlex.quote(value)}" for name, value in safe_path().items()],
         cpus_per_task=resources.cpus_per_run,
         time=resources.time_limit,
         array_parallelism=resources.workers,
@@ -214,7 +217,7 @@ def _submit(cells: list[Cell], place: Place, resources: Resources) -> None:
         jobs = executor.map_array(Job(place, versions(), resources.time_limit), cells)
     except submitit.core.utils.FailedJobError as error:
         reason = " ".join(str(error).split()).partition("sbatch: error: ")[2] or str(error)
-        raise UserError(f"SLURM does not take the jobs: {reason}") from None
+        raise UserError(f"SLURM rejected the jobs: {reason}") from None
     for cell, job in zip(cells, jobs, strict=True):
         if _read(_path(place, cell)).job != job.job_id:  # it may have begun, or ended
             _write(_path(place, cell), Ticket(job.job_id))
@@ -234,7 +237,7 @@ def _ended(place: Place, store: Store, cell: Cell) -> Ended | None:
 
 
 def _tell(cell: Cell, store: Store, told: dict[str, int], listen: Listener) -> None:
-    """Pass on what the record of a cell says: that it has started, or which task it has learned."""
+    """Report what the record of a cell says: that it has started, or which task it has learned."""
     record = store.read(cell.id)
     if record is None or record.done <= told.get(cell.id, -1):
         return
@@ -267,7 +270,7 @@ def _command(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     except subprocess.TimeoutExpired:
-        raise UserError("SLURM does not answer; the jobs that it has go on.") from None
+        raise UserError("SLURM does not answer; jobs that it already has continue.") from None
     except subprocess.CalledProcessError as error:
         raise UserError(f"SLURM does not answer: {' '.join(error.stderr.split())}") from None
     return done.stdout

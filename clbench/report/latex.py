@@ -97,7 +97,7 @@ def _first(name: str) -> str:
 
 
 def _breakable(text: str, longest: int = _LONG) -> str:
-    """Text whose words may be broken inside where they are longer than that."""
+    """Text in which LaTeX may break words that are longer than that."""
 
     def word(word: str) -> str:
         if len(word) <= longest:

@@ -60,7 +60,7 @@ class Run:
     learner: Facts
     """The method of the spec."""
     setting: Facts
-    """All else of the spec, but the seed."""
+    """The rest of the spec, without the seed."""
     data: Facts
     notes: Facts
     R: list[list[float | None]]

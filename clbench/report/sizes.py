@@ -66,7 +66,7 @@ def _plain(title: str) -> str:
 
 
 def _merged(rows: list[list[str]]) -> list[list[str]]:
-    """Neighbours that differ in nothing but the task become one row, `1-10`."""
+    """Neighbouring rows that differ only in the task become one row, `1-10`."""
     merged: list[list[str]] = []
     for row in rows:
         last = merged[-1] if merged else None

@@ -45,7 +45,7 @@ class Table:
         return f"{self.title} ({self.benchmark})"
 
     def warnings(self, name: Callable[[Row], str] = lambda row: row.name) -> list[str]:
-        """What is not in the means, and why; `name` is what this format calls a row."""
+        """The warnings under the table; `name` gives the name of a row in this format."""
         return warnings(self.rows, self.columns, self.skipped, name)
 
     def headings(self) -> list[str]:

@@ -1,10 +1,11 @@
-"""The sentences around a table: what it was made with, what is not in it, what to be wary of."""
+"""The sentences around a table: the setting, the runs that are left out, and the warnings."""
 
 import math
 import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
@@ -61,7 +62,7 @@ def spread(rows: list[Row], shown: str) -> str:
 def warnings(
     rows: list[Row], columns: list[Column], skipped: int, name: Callable[[Row], str]
 ) -> list[str]:
-    """All that a reader of the numbers alone would get wrong; `name` is what rows are called."""
+    """Warnings that the numbers alone do not show; `name` gives the name of a row."""
     found: list[str] = []
     for row in rows:
         found += _not_counted(row, name)
@@ -181,12 +182,14 @@ _TESTED = {
 
 
 def shown_warnings(
-    lays_open: Mapping[str, Shown], numbers: Sequence[Mapping[str, float]]
+    lays_open: Mapping[str, Shown], numbers: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """What a method's diagnostics warn of; `numbers` are those of each seed after the last task."""
     found = []
     for key, shown in lays_open.items():
-        values = [own[key] for own in numbers if key in own]
+        if shown.kind != "number":
+            continue
+        values = [own[key] for own in numbers if own.get(key) is not None]
         if shown.below is None or not shown.warning or not values or len(values) < len(numbers):
             continue
         if (mean := statistics.fmean(values)) < shown.below:

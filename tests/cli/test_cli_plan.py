@@ -115,6 +115,15 @@ def test_a_dry_run_names_a_device_that_does_not_exist(
     assert not (here / "results").exists()
 
 
+def test_a_dry_run_names_what_a_method_declares_to_refuse(
+    here: Path, clbench: Callable[..., Any]
+) -> None:
+    plan = clbench("run --methods finetune,hat --benchmarks ./tiny.py --weight-decay 0.1 --dry-run")
+    assert plan.code == 2
+    assert "2 of 2 runs to train" in plan.out
+    assert "weight_decay=0.1" in plan.err
+
+
 def test_a_dry_run_names_all_data_that_are_missing_or_not_accepted(
     some_mnist: Path, clbench: Callable[..., Any]
 ) -> None:

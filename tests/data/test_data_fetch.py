@@ -143,3 +143,12 @@ def test_a_full_disk(server, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"file.part .*No space left"):
         fetch([server.url()], tmp_path / "file", MD5)
     assert not (tmp_path / "file").exists()
+
+
+def test_a_server_without_end_is_left(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch_module, "LARGEST", 600_000)
+    monkeypatch.setattr(fetch_module, "CHUNK", 100_000)
+    with pytest.raises(UserError, match="sends more than 600,000 bytes"):
+        fetch([server.url()], tmp_path / "file", MD5)
+    assert list(tmp_path.iterdir()) == []
+    assert len(server.asked) == 1

@@ -126,7 +126,7 @@ def test_cosine_loss_by_hand():
 
 def test_d_learns_tasks_from_one_and_noise_as_zero():
     plugin = ACLPlugin(tasks=3, method=ACL(d_lr=1.0, latent=2))
-    last = plugin.discriminator[3]
+    last = plugin.discriminator.layers[3]
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     tasks = torch.tensor([0, 2, 2, 2])

@@ -12,7 +12,8 @@ import pytest
 
 import clbench
 from clbench.errors import UserError
-from clbench.registry import split_list
+from clbench.grid import seed_list
+from clbench.registry import import_class, select, split_list
 from clbench.study import find_study
 
 WORKER = """
@@ -78,8 +79,8 @@ def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that exists once evil.py, a benchmark, was executed."""
     proof = tmp_path / "ran"
     (tmp_path / "evil.py").write_text(
-        f"import pathlib\npathlib.Path({str(proof)!r}).touch()\nfrom clbench.benchmark import Benchmark\n"
-        "class Evil(Benchmark):\n    datasets = ()\n"
+        f"from pathlib import Path\nPath({str(proof)!r}).touch()\n"
+        "from clbench.benchmark import Benchmark\nclass Evil(Benchmark):\n    datasets = ()\n"
     )
     monkeypatch.chdir(tmp_path)
     return proof
@@ -98,12 +99,10 @@ def test_no_key_of_a_study_runs_a_file(
     assert not evil.exists()
 
 
-def test_sizes_of_a_file_are_counted_if_that_is_allowed(
-    clbench: Callable[..., Any], evil: Path
-) -> None:
+def test_a_file_is_executed_if_that_is_allowed(evil: Path) -> None:
     Path("study.toml").write_text(FILES["sizes"])
-    with pytest.raises(NotImplementedError, match="sources"):  # the file has none
-        clbench("study study.toml --allow-files --dry-run")
+    [(declaration, _)] = select("benchmark", find_study("study.toml", files=True).sizes)
+    import_class(declaration)
     assert evil.exists()
 
 
@@ -230,3 +229,8 @@ def test_a_deleted_folder_is_a_sentence(
     result = clbench("run", "--out", str(tmp_path / "out"))
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert "cd" in result.err
+
+
+def test_seeds_are_counted_before_repeats_are_dropped() -> None:
+    with pytest.raises(UserError, match="10,000 seeds"):
+        seed_list([0] * 10_001 + [1], "seeds")

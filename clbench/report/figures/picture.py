@@ -1,4 +1,4 @@
-"""What a figure is made of and comes with: the rows it may show, and the words beside it."""
+"""The content of a figure: the rows that it may show, and its caption."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

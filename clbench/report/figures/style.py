@@ -58,7 +58,7 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure that lays out what is put into it; pyplot knows nothing of it."""
+    """An empty figure with automatic layout, not registered with pyplot."""
     layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.04, wspace=0.04)
     figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)

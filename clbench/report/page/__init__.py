@@ -29,7 +29,7 @@ def render(tables: list[Table], records: Iterable[Record]) -> str:
 
 
 def document(data: str, served: bool = False) -> str:
-    """The page around its data; only one that is served may ask, and only its own server."""
+    """The page around its data. Only a served page may send requests, to its own server."""
     style = _read("page.css")
     script = "\n".join(_read(name) for name in SCRIPTS)
     policy = {

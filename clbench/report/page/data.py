@@ -24,7 +24,7 @@ EPOCHS = 60_000
 
 
 def content(tables: list[Table], records: Iterable[Record], version: str = "") -> dict[str, Any]:
-    """All that the page draws; `version` tells one state of the records from another."""
+    """All content of the page; `version` changes whenever the records change."""
     runs = [run for t in tables for row in t.rows for run in [*row.counted, *row.others]]
     shown = {run.id: run for run in runs}
     epochs = sum(run.epochs for run in shown.values())

@@ -1,4 +1,4 @@
-"""The page on loopback, drawn anew when records change: `clbench report --serve`."""
+"""The page on loopback, redrawn when records change: `clbench report --serve`."""
 
 import contextlib
 import hashlib
