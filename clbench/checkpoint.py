@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clbench import limits
-from clbench.files import open_bounded
+from clbench.files import opened
 from clbench.record import Record, encode, parse
 
 STRUCTURE = limits.RECORD + 10**6
@@ -32,7 +32,7 @@ def packed(record: Record, state: dict[str, Any]) -> bytes:
 def load(path: Path, run_id: str, device: str | None = None) -> tuple[Record, dict[str, Any]]:
     """The record and the state in a checkpoint, the tensors on `device` or where they were. Raises
     exceptions of many kinds for a file that is none, and FileNotFoundError."""
-    with open_bounded(path, limits.CHECKPOINT) as file:
+    with opened(path, limits.CHECKPOINT) as file:
         if zipfile._EndRecData(file)[5] > DIRECTORY:  # type: ignore[attr-defined]
             raise ValueError("it has too many parts")
         for part in zipfile.ZipFile(file).infolist():

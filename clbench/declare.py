@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_ar
 from weakref import WeakKeyDictionary
 
 from clbench.errors import UserError, unknown
+from clbench.limits import TASKS
 
 
 class Range(NamedTuple):
@@ -64,7 +65,6 @@ META: dict[str, Any] = {
 """Facts that clbench reads from a class, and their types."""
 SOURCE = 10**6
 """The most bytes that a file of a method or benchmark may have."""
-MOST_TASKS = 10_000
 MOST = 2**63
 """No whole number may be as large."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()
@@ -104,7 +104,7 @@ class Field:
             known = ", ".join(TYPES)
             raise UserError(f"{where}: the type of {name} must be one of {known} or Literal[...].")
         if name == "tasks" and kind is int:
-            within = within._replace(high=min(within.high, MOST_TASKS))
+            within = within._replace(high=min(within.high, TASKS))
         field = cls(name, kind, within, choices, optional, default, doc)
         return replace(field, default=field.check(default, where))
 

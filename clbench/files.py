@@ -6,12 +6,12 @@ whose `strerror` says so.
 
 import contextlib
 import errno
-import io
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
@@ -37,7 +37,8 @@ def named_path(text: str, where: str, home: bool = False) -> Path:
     return path
 
 
-def open_bounded(path: Path, limit: int) -> io.BufferedReader:
+@contextlib.contextmanager
+def opened(path: Path, limit: int) -> Iterator[BinaryIO]:
     """A regular file of at most `limit` bytes, open for reading; never waits for a pipe."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -46,16 +47,19 @@ def open_bounded(path: Path, limit: int) -> io.BufferedReader:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if found.st_size > limit:
             raise _too_large(path, found.st_size, limit)
-        return open(number, "rb")
-    except BaseException:
+        with open(number, "rb", closefd=False) as file:
+            yield file
+    finally:
         os.close(number)
-        raise
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
-    with open_bounded(path, limit) as file:
-        content = file.read(limit + 1)
+    with opened(path, limit) as file:
+        # not `limit` at once, because `read` takes the memory for it before it reads
+        content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
+        while len(content) <= limit and (more := file.read(2**16)):
+            content += more
     if len(content) > limit:
         raise _too_large(path, len(content), limit)
     return content
@@ -127,6 +131,13 @@ def absolute(path: Path) -> Path:
         return Path(os.path.abspath(path))
     except FileNotFoundError:
         raise UserError(f"{path}: the current folder is gone; name an absolute path.") from None
+
+
+def as_typed(path: Path) -> Path:
+    """A path in a message: from the current folder on, if it is below."""
+    with contextlib.suppress(ValueError, OSError):
+        return path.relative_to(Path.cwd())
+    return path
 
 
 def shown(path: object) -> str:

@@ -176,6 +176,8 @@ class Record(Struct, kw_only=True):
     peak_memory: Count = 0
     data: Annotated[dict[Name, DataUse], Few] = msgspec.field(default_factory=dict)
     provenance: Provenance = msgspec.field(default_factory=Provenance)
+    code: Annotated[dict[Name, Long], Few] = msgspec.field(default_factory=dict)
+    """The source of a class that the caller handed over in Python, by `method` or `benchmark`."""
     started: Name = ""
     finished: Name = ""
     failure: Failure | None = None

@@ -59,6 +59,7 @@ def run(
     `datasets` replace those in the data root. An error inside the method is kept in the record
     (status `failed`, with the traceback).
     """
+    place = place.absolute()
     store = Store(place.out)
     store.prepare()
     with store.lease(cell.id) as mine:
@@ -234,6 +235,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
             provenance=provenance(),
+            code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},
             started=_now(),
         )
         encode(record)

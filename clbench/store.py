@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clbench.errors import UserError
-from clbench.files import absolute, refuse_links, shown, write_atomically
+from clbench.files import absolute, as_typed, refuse_links, shown, write_atomically
 from clbench.lease import Lease, hold, holder, is_held
 from clbench.limits import checked_id
 from clbench.record import DamagedRecordError, Record, encode, read
@@ -26,29 +26,29 @@ from clbench.record import DamagedRecordError, Record, encode, read
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run finds its data and leaves its record. Its paths are absolute: a method may change
-    the current folder."""
+    """Where a run finds its data and leaves its record."""
 
     out: Path
     data_root: Path
     accept_data: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("out", "data_root"):
-            object.__setattr__(self, name, absolute(getattr(self, name)))
+    def absolute(self) -> "Place":
+        """The same place whatever the current folder is: a method may change it."""
+        return Place(absolute(self.out), absolute(self.data_root), self.accept_data)
 
 
 class Store:
     """The runs in one output folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = absolute(root)
         self._leases: dict[str, Lease] = {}
 
     def prepare(self) -> None:
         """Make the folders, or say why this cannot be an output folder."""
+        typed = as_typed(self.root)
         if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"--out {self.root} is a file; name a folder.")
+            raise UserError(f"--out {typed} is a file; name a folder.")
         try:
             for name in ("records", "checkpoints", "leases"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Store:
                 pass
         except OSError as error:
             reason = f"{error.strerror}. Name another folder or change its permissions"
-            raise UserError(f"--out {self.root} cannot be written to: {reason}.") from None
+            raise UserError(f"--out {typed} cannot be written to: {reason}.") from None
 
     def record_path(self, run_id: str) -> Path:
         return self.root / "records" / f"{checked_id(run_id)}.json"
@@ -173,7 +173,7 @@ class Store:
             what = "No run" if not matches else f"{len(matches)} runs"
             raise UserError(
                 f"{what} in {self.root} with an id that starts with {text!r}. "
-                f"`clbench ls results --out {self.root}` lists the ids."
+                f"`clbench ls results --out {as_typed(self.root)}` lists the ids."
             )
         try:
             return read(matches[0])

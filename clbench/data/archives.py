@@ -1,7 +1,6 @@
 """Reading tar and zip archives that may be hostile: nothing is written outside one folder."""
 
 import gzip
-import io
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from clbench.errors import UserError
-from clbench.files import brief, open_bounded
+from clbench.files import brief, opened
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 CHUNK = 2**20
@@ -32,7 +31,7 @@ def members(path: Path, limit: int, most: int) -> Iterator[tuple[str, Iterator[b
     data set can have; there are at most `most` of them.
     """
     total = 0
-    with _sentences(path), open_bounded(path, limit) as file:
+    with _sentences(path), opened(path, limit) as file:
         kind = _zip if path.name.lower().endswith(".zip") else _tar
         for number, member in enumerate(kind(file)):
             name, total = _safe(path, member.name), total + member.size
@@ -67,8 +66,9 @@ class _Member(NamedTuple):
     """None if it is neither a folder nor a file."""
 
 
-def _tar(file: io.BufferedReader) -> Iterator[_Member]:
-    packed = file.peek(2)[:2] == b"\x1f\x8b"
+def _tar(file: BinaryIO) -> Iterator[_Member]:
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
     stream: Any = _Stream(gzip.GzipFile(fileobj=file) if packed else file)
     # as a stream: read once, front to back
     with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -94,7 +94,7 @@ class _Stream:
         return self.file.read(size)
 
 
-def _zip(file: io.BufferedReader) -> Iterator[_Member]:
+def _zip(file: BinaryIO) -> Iterator[_Member]:
     with zipfile.ZipFile(_Index(file)) as archive:
         for m in archive.infolist():
             if m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

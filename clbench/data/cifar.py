@@ -45,7 +45,7 @@ class Cifar(OfficialFiles):
     def _batch(self, where: str, content: bytes) -> tuple[np.ndarray, np.ndarray]:
         batch = pickles.unpickle(io.BytesIO(content), where)
         try:
-            data, labels = batch["data"], whole(where, batch[self.labels])
+            data, labels = batch["data"], whole(where, batch[self.labels], self.most)
         except KeyError as error:
             raise UserError(f"{where} is not a batch of {self.title}: it lacks {error}.") from None
         rows, columns = data.shape if getattr(data, "ndim", 0) == 2 else (-1, -1)

@@ -34,7 +34,7 @@ from clbench.data.reader import (
 )
 from clbench.data.split import shuffled
 from clbench.errors import UserError
-from clbench.files import brief, open_bounded, read_bounded, read_text
+from clbench.files import brief, opened, read_bounded, read_text
 
 FILES = ("train", "val", "test")
 PER_CLASS = 600
@@ -184,7 +184,7 @@ class MiniImageNet(Reader):
         return dict(sorted(classes.items()))
 
     def _unpickle(self, path: Path) -> tuple[np.ndarray, dict[str, list[int]]]:
-        with open_bounded(path, self.largest) as file:
+        with opened(path, self.largest) as file:
             content = pickles.unpickle(file, path)
         try:
             images, found = content["image_data"], content["class_dict"]
@@ -219,5 +219,5 @@ def _sizes(parts: Parts) -> dict[str, int]:
 
 
 def _hash_file(path: Path, limit: int) -> str:
-    with open_bounded(path, limit) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with opened(path, limit) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]

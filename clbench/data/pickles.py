@@ -25,8 +25,9 @@ KEYS = 10_000
 
 def unpickle(file: BinaryIO, where: Path | str) -> dict[str, Any]:
     """The dictionary in `file`, with text keys; arrays among its values are read-only."""
+    unpickler = _Unpickler(file)
     try:
-        content = _Unpickler(file).load()
+        content = unpickler.load()
         if not isinstance(content, dict):
             kind = type(content).__name__
             raise UserError(f"holds a {kind} where a dictionary is needed")
@@ -35,6 +36,8 @@ def unpickle(file: BinaryIO, where: Path | str) -> dict[str, Any]:
         raise UserError(f"{where}: {brief(error)}.") from None
     except Exception as error:  # a broken pickle can raise anything
         raise UserError(f"{where} is damaged or not a pickle ({brief(error)}).") from None
+    finally:
+        unpickler.__dict__.clear()  # it refers to itself, and would keep all it read for a while
 
 
 class _DType:

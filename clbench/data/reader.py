@@ -256,13 +256,15 @@ def check_shape(where: object, found: tuple[int, ...], wanted: tuple[int, ...]) 
         raise WrongSizeError(f"{where} holds images of {sizes[0]}; this data set needs {sizes[1]}.")
 
 
-def whole(where: object, found: object) -> np.ndarray:
-    """Labels as int64; anything but a row of whole numbers is a UserError."""
+def whole(where: object, found: object, most: int) -> np.ndarray:
+    """At most `most` labels as int64; anything but a row of whole numbers is a UserError."""
     if isinstance(found, list) and not all(isinstance(n, (int, float, np.number)) for n in found):
         raise UserError(f"{where} holds labels that are not numbers.")
     array = np.asarray(found)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise UserError(f"{where} holds labels that are not a row of whole numbers.")
+    if array.size > most:
+        raise UserError(f"{where} holds {array.size:,} labels, more than the data set can have.")
     with np.errstate(invalid="ignore"):
         labels = array.astype(np.int64)
     if (wrong := np.flatnonzero(labels != array)).size:

@@ -39,7 +39,7 @@ class Svhn(OfficialFiles):
         found = variable(path, "y", self.largest)
         if found.size != max(found.shape):
             raise UserError(f"{path} holds labels in a table; one column is needed.")
-        labels = whole(path, found.reshape(-1))
+        labels = whole(path, found.reshape(-1), self.most)
         return np.where(labels == 10, 0, labels)
 
 

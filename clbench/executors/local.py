@@ -40,6 +40,7 @@ def run_cells(
     cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells, at most `workers` at a time; wait for what another process trains."""
+    place = place.absolute()
     store = Store(place.out)
     turns = Turns(store, listen)
     waiting = list(cells)

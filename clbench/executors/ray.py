@@ -81,6 +81,7 @@ def run_cells(
     cells: list[Cell], place: Place, resources: Resources, datasets: DataSets, listen: Listener
 ) -> None:
     """Run the cells on the cluster, at most `workers` at a time; hold the lease of each here."""
+    place = place.absolute()
     store = Store(place.out)
     by_id = {cell.id: cell for cell in cells}
     waiting = list(cells)

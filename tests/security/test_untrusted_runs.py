@@ -246,7 +246,7 @@ def test_a_method_that_changes_the_folder_is_trained_once(
     made = own(f"def learn(self, k):\n        os.chdir({str(tmp_path / 'elsewhere')!r})\n"
                "        return super().learn(k)")  # fmt: skip
     here = type(place)(Path("out"), Path("no-data"))
-    assert here.out == tmp_path / "out"
+    assert Store(here.out).root == tmp_path / "out"
     told: list[Any] = []
     local.run_cells([made], here, Resources(1), {}, lambda cell, event: told.append(event))
     assert [event for event in told if isinstance(event, Ended)] == [Ended("done")]
