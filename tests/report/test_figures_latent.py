@@ -1,5 +1,6 @@
 """The t-SNE figure: latents of the network as it was trained, and no training."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,7 @@ def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Checkpoints]) 
     assert record.spec.method.version is not None
     record.spec.method.version += 1
     Store(source.out).write(record)
-    with pytest.raises(UserError, match="--rerun stale"):
+    with pytest.raises(UserError, match=r"has changed.* --rerun stale"):
         picture([record], source)
 
 
@@ -253,3 +254,58 @@ def test_other_data_is_refused(cell: Callable[..., Any], place: Any) -> None:
     Store(place.out).write(record)
     with pytest.raises(UserError, match=r"mnist-5k in .* is not the data that run .* trained on"):
         picture([record], Checkpoints(place.out, here.data_root))
+
+
+def _put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        *parents, key = path.split(".")
+        for parent in parents:
+            record = record[parent]
+        record[key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _put("spec.protocol.nothing", 1),
+        _put("spec.protocol.lr", "x"),
+        _put("spec.protocol.batch_size", -1),
+        _put("spec.method.params.nothing", 1),
+        _put("spec.method.params.discriminator", "x"),
+        _put("spec.method.params.shared", -5),
+        _put("spec.benchmark.params.tasks", "three"),
+        _put("spec.benchmark.params.tasks", 0),
+        _put("spec.threads", 0),
+        _put("spec.threads", 2**53),
+        _put("spec.device", "/dev/x"),
+        _put("data", {"nothing": {"sha256": "a"}}),
+        _put("data", {"mnist": {"sha256": "a"}}),
+        _put("lays_open.spaces.names", [str(n) for n in range(7)]),
+    ],
+)
+def test_a_damaged_record_is_a_sentence(
+    made: tuple[list[Any], Checkpoints], clbench: Callable[..., Any], tiny: Path, change: Any
+) -> None:
+    (record, _), source = made
+    path = source.out / "records" / f"{record.id}.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    words = f"figure latent --format svg --benchmarks {tiny} --out {source.out}"
+    result = clbench(f"{words} --methods acl")
+    assert result.code == 2
+    assert len(result.err) < 1000
+
+
+@pytest.mark.parametrize("state", [{}, [], {"model": 1}, {"model": {}, "plugins": 3}, "x", None])
+def test_a_checkpoint_with_another_state_is_a_sentence(
+    made: tuple[list[Any], Checkpoints], state: Any
+) -> None:
+    (record, _), source = made
+    path = source.out / "checkpoints" / f"{record.id}.pt"
+    content = torch.load(path, weights_only=True)
+    torch.save(content | {"state": state}, path)
+    with pytest.raises(UserError, match=r"\.pt does not fit"):
+        drawn(runs_of([record])[0], source)

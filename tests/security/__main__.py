@@ -35,7 +35,7 @@ def main() -> None:
                 print(line, flush=True)
         batch += 1
     took = time.monotonic() - began
-    print(f"{dict(counts)} cases in {took:.0f} s, {findings} findings, peak {peak / 1e9:.2f} GB.")
+    print(f"{dict(counts)} cases in {took:.0f} s, {findings} findings, {peak / 1e9:.2f} GB.")
     print(f"Files of findings: {folder}")
     raise SystemExit(bool(findings))
 

@@ -466,6 +466,7 @@ def play(kind: str, seed: int, cases: range, folder: Path) -> dict[str, Any]:
     for name in KINDS:
         _one(name, random.Random(0), warm)
     shutil.rmtree(warm)
+    before = _peak()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTE, used + GIGABYTE))
     watch, found, counts = Watch(), [], Counter[str]()
@@ -490,8 +491,13 @@ def play(kind: str, seed: int, cases: range, folder: Path) -> dict[str, Any]:
         counts["cases"] += 1
         if not (wrong or watch.seen):
             shutil.rmtree(place, ignore_errors=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = _peak() - before
     return {"found": found, "cases": counts["cases"], "peak": peak}
+
+
+def _peak() -> int:
+    """Bytes of memory that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _one(kind: str, chance: random.Random, place: Path) -> None:

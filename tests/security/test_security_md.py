@@ -14,4 +14,4 @@ def test_every_test_that_is_named_exists() -> None:
             file = ROOT / path if "/" in path else ROOT / "tests" / "security" / path
         assert f"\ndef {name}(" in file.read_text(), f"{file}::{name}"
         named += 1
-    assert named == text.count("::") > 30
+    assert named == text.count("::") - 1 > 30  # the first says how tests are named
