@@ -317,6 +317,11 @@ def test_a_long_folder_for_temporary_files_is_a_sentence(
 def test_more_tasks_than_a_record_can_have_are_a_sentence(
     cell: Callable[..., Any], place: Any, tiny: Path
 ) -> None:
-    made = cell(benchmark=f"{tiny}[tasks=501]")
     with pytest.raises(UserError, match="500"):
-        run(made, place)
+        cell(benchmark=f"{tiny}[tasks=501]")
+    many = tiny.with_name("many.py")  # under no parameter of that name
+    many.write_text(
+        tiny.read_text().replace("tasks: Pos", "n: Pos").replace("self.tasks", "self.n")
+    )
+    with pytest.raises(UserError, match="500"):
+        run(cell(benchmark=f"{many}[n=501]"), place)
