@@ -223,8 +223,10 @@ def parse(content: bytes, run_id: str) -> Record:
     if len(content) > limits.RECORD:
         raise DamagedRecordError(f"it has {len(content):,} bytes, more than any record.")
     try:
-        record = _decoded(_HALF.sub(lambda found: found[1] or b"?", content))
-        if b"\\" in content or b"\x7f" in content or not content.isascii():
+        escapes = b"\\" in content  # in few records; the pattern is slow
+        whole = _HALF.sub(lambda found: found[1] or b"?", content) if escapes else content
+        record = _decoded(whole)
+        if escapes or b"\x7f" in content or not content.isascii():
             record = _tamed(record)
     except msgspec.ValidationError as error:
         raise DamagedRecordError(f"{in_words(error)}.") from None
