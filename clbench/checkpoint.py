@@ -14,7 +14,8 @@ from torch import Tensor
 
 from clbench import limits
 from clbench.files import opened
-from clbench.record import Record, encode, parse
+from clbench.record import Record
+from clbench.record_file import encode, parse
 
 STRUCTURE = limits.RECORD + 10**6
 """Bytes of the part that is unpickled: the record, and the state without its tensors."""
@@ -41,14 +42,15 @@ def load(path: Path, run_id: str, device: str | None = None) -> tuple[Record, di
             if part.filename.endswith("/data.pkl") and part.file_size > STRUCTURE:
                 raise ValueError("its structure is too large")
     content = torch.load(str(path), weights_only=True, mmap=True, map_location=device)
-    if sum(tensor.nbytes for tensor in _tensors(content)) > limits.CHECKPOINT:
+    if sum(tensor.nbytes for tensor in tensors_in(content)) > limits.CHECKPOINT:
         raise ValueError("its tensors are larger than any checkpoint")
     return parse(content["record"].encode(), run_id), content["state"]
 
 
-def _tensors(tree: Any) -> Iterator[Tensor]:
+def tensors_in(tree: Any) -> Iterator[Tensor]:
+    """All tensors in nested containers."""
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, dict | list | tuple):
         for value in tree.values() if isinstance(tree, dict) else tree:
-            yield from _tensors(value)
+            yield from tensors_in(value)

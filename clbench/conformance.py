@@ -9,12 +9,13 @@ import io
 import math
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from clbench import data
+from clbench.checkpoint import tensors_in
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.memory import of_model, of_tensors
@@ -154,7 +155,7 @@ def counts_memory(trial: Trial) -> str:
         return f"architecture is {memory.architecture} bytes, less than 4 per parameter."
     state = {k: v for k, v in trial.strategy.state_dict().items() if k != "model"}
     # labels and counters (one whole number each) do not count; images of any type do
-    kept = of_tensors(t for t in _tensors(state) if t.is_floating_point() or t.dim() > 1)
+    kept = of_tensors(t for t in tensors_in(state) if t.is_floating_point() or t.dim() > 1)
     if memory.replay + memory.auxiliary < kept:
         return (
             f"plugins keep {kept} bytes between tasks, but memory() counts "
@@ -218,11 +219,3 @@ def _raised(error: Exception) -> str:
 def _equal_weights(a: Strategy, b: Strategy) -> bool:
     one, other = a.model.state_dict(), b.model.state_dict()
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
-
-
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, dict | list | tuple):
-        for value in tree.values() if isinstance(tree, dict) else tree:
-            yield from _tensors(value)

@@ -20,7 +20,8 @@ import msgspec
 from clbench.declare import META, SOURCE, Declaration, Field
 from clbench.errors import UserError
 from clbench.files import read_bounded, shown
-from clbench.record import Shown, in_words
+from clbench.record import Shown
+from clbench.record_file import in_words
 
 ROOTS = {"method": "Method", "benchmark": "Benchmark"}
 

@@ -23,18 +23,8 @@ from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
 from clbench.limits import ERROR, TRACEBACK, cut, tamed
 from clbench.provenance import provenance
-from clbench.record import (
-    DamagedRecordError,
-    DataUse,
-    Epoch,
-    Failure,
-    Record,
-    Shown,
-    Titles,
-    encode,
-    in_words,
-    inconsistency,
-)
+from clbench.record import DataUse, Epoch, Failure, Record, Shown, Titles
+from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import Place, Store

@@ -21,7 +21,8 @@ from clbench.errors import UserError
 from clbench.files import absolute, as_typed, refuse_links, shown, write_atomically
 from clbench.lease import Lease, hold, holder, is_held
 from clbench.limits import checked_id
-from clbench.record import DamagedRecordError, Record, encode, read
+from clbench.record import Record
+from clbench.record_file import DamagedRecordError, encode, read
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from clbench.errors import UserError, unknown
 from clbench.files import read_toml
 from clbench.grid import MOST_SEEDS, check_count, make_grid
 from clbench.protocol import PROTOCOL_FIELDS
-from clbench.record import in_words
+from clbench.record_file import in_words
 from clbench.registry import check_setting
 from clbench.report.columns import COLUMNS
 from clbench.report.figures import KINDS

@@ -13,7 +13,8 @@ import torch
 from clbench import runner
 from clbench.errors import UserError
 from clbench.lease import BusyError
-from clbench.record import SCHEMA, Part, Record, read
+from clbench.record import SCHEMA, Part, Record
+from clbench.record_file import read
 from clbench.runner import run
 from clbench.store import Store
 

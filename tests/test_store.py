@@ -13,13 +13,8 @@ from made import an_id, record
 
 from clbench.errors import UserError
 from clbench.files import write_atomically
-from clbench.record import (
-    DamagedRecordError,
-    Epoch,
-    Shown,
-    encode,
-    read,
-)
+from clbench.record import Epoch, Shown
+from clbench.record_file import DamagedRecordError, encode, read
 from clbench.store import Store
 
 

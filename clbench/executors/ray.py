@@ -26,7 +26,7 @@ from clbench.files import read_bounded, write_atomically
 from clbench.lease import BusyError
 from clbench.limits import CHECKPOINT, RECORD
 from clbench.provenance import versions
-from clbench.record import parse
+from clbench.record_file import parse
 from clbench.spec import Cell
 from clbench.store import Place, Store
 

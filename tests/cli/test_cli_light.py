@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from clbench.record import Failure, Record, Shown, parse
+from clbench.record import Failure, Record, Shown
+from clbench.record_file import parse
 from clbench.registry import declarations
 from clbench.store import Store
 

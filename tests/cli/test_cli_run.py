@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from clbench.record import Record, read
+from clbench.record import Record
+from clbench.record_file import read
 from clbench.store import Place, Store
 
 

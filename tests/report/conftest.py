@@ -12,17 +12,8 @@ import msgspec
 import pytest
 
 from clbench.memory import Memory
-from clbench.record import (
-    Clock,
-    DataUse,
-    Differs,
-    Part,
-    Record,
-    Spec,
-    Titles,
-    Value,
-    encode,
-)
+from clbench.record import Clock, DataUse, Differs, Part, Record, Spec, Titles, Value
+from clbench.record_file import encode
 from clbench.report import tables, write
 
 Open = Callable[..., Any]

@@ -13,7 +13,7 @@ from clbench.build import build
 from clbench.errors import UserError
 from clbench.grid import cell_of
 from clbench.methods._acl_net import ACLNet
-from clbench.record import encode
+from clbench.record_file import encode
 from clbench.report import tables
 from clbench.report.figures import checkpoints, latent, style
 from clbench.report.figures.checkpoints import Checkpoints, drawn

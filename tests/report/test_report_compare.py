@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from clbench.errors import UserError
-from clbench.record import encode
+from clbench.record_file import encode
 from clbench.report.compare import (
     against_paper,
     by_seed,

@@ -283,7 +283,7 @@ def said(*words: str) -> str:
 
 def record(chance: random.Random, folder: Path) -> None:
     """Records: two or three in a folder, by every command that reads them."""
-    from clbench.record import DamagedRecordError, parse
+    from clbench.record_file import DamagedRecordError, parse
 
     records = folder / "out" / "records"
     records.mkdir(parents=True)
@@ -377,7 +377,7 @@ def checkpoint(chance: random.Random, folder: Path) -> None:
     import torch
 
     from clbench.errors import UserError
-    from clbench.record import parse
+    from clbench.record_file import parse
     from clbench.report.figures.checkpoints import _state
 
     run_id = "0" * 12

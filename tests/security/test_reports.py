@@ -30,9 +30,8 @@ from clbench.record import (
     Shown,
     Spec,
     Titles,
-    encode,
-    parse,
 )
+from clbench.record_file import encode, parse
 from clbench.report import EXTRA, FORMATS, terminal, write
 from clbench.report.columns import COLUMNS
 from clbench.report.compare import by_seed, compare

@@ -16,7 +16,8 @@ from clbench import checkpoint, preflight
 from clbench.errors import UserError
 from clbench.events import Ended, Note
 from clbench.executors import Resources, local, turns
-from clbench.record import Differs, Provenance, Record, Shown, Titles, encode
+from clbench.record import Differs, Provenance, Record, Shown, Titles
+from clbench.record_file import encode
 from clbench.runner import run
 from clbench.store import Store
 

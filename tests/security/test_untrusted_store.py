@@ -12,7 +12,7 @@ import pytest
 
 from clbench import limits
 from clbench.errors import UserError
-from clbench.record import DamagedRecordError, encode, parse, read
+from clbench.record_file import DamagedRecordError, encode, parse, read
 from clbench.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

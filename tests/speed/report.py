@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from conftest import epochs, make_record
 
-from clbench.record import Record, encode
+from clbench.record import Record
+from clbench.record_file import encode
 
 METHODS = ("ewc", "agem", "pnn", "joint", "finetune", "si", "lwf", "hat", "packnet", "acl")
 OPEN = {

@@ -17,7 +17,8 @@ from clbench import data
 from clbench.checkpoint import load
 from clbench.errors import UserError
 from clbench.grid import cell_of
-from clbench.record import DamagedRecordError, Record
+from clbench.record import Record
+from clbench.record_file import DamagedRecordError
 from clbench.report.runs import Run
 from clbench.seeding import generator
 from clbench.store import Store
