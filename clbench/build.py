@@ -6,15 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from avalanche.training.templates import SupervisedTemplate
 
 from clbench.errors import UserError
 from clbench.limits import TASKS
+from clbench.method import Method
 from clbench.networks.dropout import Dropout
 from clbench.registry import import_class
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.stream import Stream
-from clbench.training import Strategy
+from clbench.training import StockStrategy, Strategy
 
 
 def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
@@ -67,19 +69,32 @@ def refusal(cell: Cell, stream: Stream) -> str:
     return f"{cell.labels['method']} cannot run on {stream.name}: {reason}" if reason else ""
 
 
-def build(cell: Cell, stream: Stream) -> Strategy:
+def build(cell: Cell, stream: Stream) -> Strategy | StockStrategy:
     """The cell's method on the stream, with initial weights from the seed."""
     if reason := refusal(cell, stream):
         raise UserError(reason)
     method = import_class(cell.method)(**cell.spec.method_params)
-    seed_everything(stream.seed, "init")
-    strategy: Strategy = method.build(stream)
+    strategy = built(method, stream)
     for module in strategy.model.modules() if cell.spec.protocol.torch_dropout else ():
         if isinstance(module, Dropout):
             module.fast = False
     if cell.spec.protocol.compile:
         _compile(strategy.model)
     return strategy
+
+
+def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
+    """The method's strategy, with initial weights from the seed."""
+    seed_everything(stream.seed, "init")
+    strategy = method.build(stream)
+    if isinstance(strategy, Strategy):
+        return strategy
+    if not isinstance(strategy, SupervisedTemplate):
+        raise TypeError(
+            f"{type(method).__name__}.build must return a strategy of clbench or Avalanche "
+            f"(a SupervisedTemplate), but returned {type(strategy).__name__}"
+        )
+    return StockStrategy(strategy, stream)
 
 
 def _compile(module: torch.nn.Module) -> None:

@@ -59,6 +59,7 @@ META: dict[str, Any] = {
     "protocol": _Values,
     "fixed": dict[str, str],
     "tuned": dict[str, _Values],
+    "acts_with": dict[str, _Values],
     "presets": dict[str, dict[str, _Values]],
     "lays_open": dict[str, Any],
 }

@@ -12,8 +12,9 @@ from clbench.protocol import Protocol
 from clbench.resolve import resolve
 
 if TYPE_CHECKING:
+    from avalanche.training.templates import SupervisedTemplate
+
     from clbench.stream import Stream
-    from clbench.training import Strategy
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -44,6 +45,8 @@ class Method:
     """Benchmark -> hyper-parameters and protocol values chosen for it on validation data."""
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
     """Value of the field `preset` -> benchmark, or `*` for all -> values, like `tuned`."""
+    acts_with: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Parameter -> values of others without which it has no effect."""
     backbones: ClassVar[tuple[str, ...]] = ()
     """The networks that the method can learn with; empty for any."""
     lays_open: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -83,8 +86,9 @@ class Method:
         """
         return ""
 
-    def build(self, stream: "Stream") -> "Strategy":
-        """An Avalanche strategy, ready to learn the stream's tasks in order.
+    def build(self, stream: "Stream") -> "SupervisedTemplate[Any, Any, Any]":
+        """An Avalanche strategy, ready to learn the stream's tasks in order: `clbench.Strategy`,
+        or any other, which then trains by Avalanche's own loop.
 
         A subclass gets its values and the stream's protocol resolved, as by `resolved`.
         """

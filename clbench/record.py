@@ -162,7 +162,13 @@ class Record(Struct, kw_only=True):
     diagnostics: Annotated[list[Annotated[dict[Name, Plain], Few]], Few] = msgspec.field(
         default_factory=list
     )
+    decided: Annotated[dict[Name, Name], Few] = msgspec.field(default_factory=dict)
+    """What the method's strategy decided itself instead of the protocol, in words."""
     memory: Memory = Memory()
+    memory_found: bool = False
+    """Whether clbench found some of the memory itself, because the method does not count it."""
+    starts_again: Text = ""
+    """Why the run cannot be resumed after an interruption; empty if it can."""
     seconds: Clock = msgspec.field(default_factory=Clock)
     peak_memory: Count = 0
     data: Annotated[dict[Name, DataUse], Few] = msgspec.field(default_factory=dict)

@@ -29,10 +29,12 @@ from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import Place, Store
 from clbench.stream import Stream
-from clbench.training import Strategy
+from clbench.training import StockStrategy, Strategy
+from clbench.training.state import NotResumable
 
 MEASURED = (
-    "done", "R", "R0", "valid", "curve", "diagnostics", "memory", "seconds", "peak_memory",
+    "done", "R", "R0", "valid", "curve", "diagnostics", "decided", "memory", "memory_found",
+    "seconds", "peak_memory",
     "started", "finished",
 )  # fmt: skip
 """What the record of a run that goes on takes from its checkpoint."""
@@ -83,7 +85,7 @@ def run(
 
 
 def _learn_all(
-    cell: Cell, strategy: Strategy, record: Record, store: Store, listen: Listener
+    cell: Cell, strategy: Strategy | StockStrategy, record: Record, store: Store, listen: Listener
 ) -> None:
     tasks, spent = record.tasks, record.seconds
     before = saving = 0.0
@@ -116,7 +118,8 @@ def _learn_all(
         record.R.append(row)
         record.curve += [_epoch(k, epoch) for epoch in curve or ()]
         record.diagnostics.append(diagnostics)
-        record.memory = memory
+        record.memory, record.memory_found = memory, bool(strategy.uncounted())
+        record.decided = dict(strategy.decided)
         spent.train.append(learned - started)
         spent.eval.append(tests)
         spent.total = sum(spent.train + spent.eval)
@@ -130,11 +133,25 @@ def _learn_all(
         if last:
             record.status, record.valid = "done", valid
         started = time.perf_counter()
-        store.write(record, checkpoint.packed(record, strategy.state_dict()))
+        store.write(record, _checkpoint(cell, strategy, record, listen))
         saving = time.perf_counter() - started  # goes into the next record
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen(cell, TaskEnded(k + 1, tasks, accuracy))
+
+
+def _checkpoint(
+    cell: Cell, strategy: Strategy | StockStrategy, record: Record, listen: Listener
+) -> bytes | None:
+    """The state after a task; None if the method keeps something that cannot be saved."""
+    try:
+        state = strategy.state_dict()
+    except NotResumable as reason:
+        if not record.starts_again:
+            listen(cell, Note(f"{cell} starts again if it is interrupted: {reason}."))
+        record.starts_again = cut(tamed(str(reason)), ERROR)
+        return None
+    return checkpoint.packed(record, state)
 
 
 def _percent(measure: Callable[[int], float], i: int) -> float:
@@ -172,7 +189,7 @@ def _failure(error: Exception) -> Failure:
 
 def _resume(
     cell: Cell, stream: Stream, record: Record, store: Store, listen: Listener
-) -> tuple[Strategy, Record]:
+) -> tuple[Strategy | StockStrategy, Record]:
     """The method and its record after the last finished task, if the checkpoint is sound."""
     strategy = build(cell, stream)
     path = store.checkpoint_path(cell.id)

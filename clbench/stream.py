@@ -86,11 +86,13 @@ class Split:
         return raw.float().div_(255).sub_(mean).div_(std)
 
 
-class _Items(torch.utils.data.Dataset[Any]):
+class StreamItems(torch.utils.data.Dataset[Any]):
     """A split as a map-style data set, for code that fetches items one by one."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, part: str) -> None:
         self.split = split
+        self.part = part
+        """`train`, `valid` or `test`."""
         self.targets = split.labels.tolist()
 
     def __len__(self) -> int:
@@ -188,10 +190,17 @@ class Stream:
     def avalanche(self) -> Any:
         """The same tasks as an Avalanche benchmark, whose data sets carry their `split`."""
         streams = {
-            part: [_avalanche_dataset(getattr(task, part)) for task in self.tasks]
+            part: [_avalanche_dataset(getattr(task, part), part) for task in self.tasks]
             for part in ("train", "valid", "test")
         }
-        return with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
+        made = with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
+        # what Avalanche's own benchmarks know of their classes, and some strategies ask for
+        made.n_classes_per_exp = self.classes
+        made.classes_order = [label for count in self.classes for label in range(count)]
+        for stream in made.streams.values():
+            for experience in stream:
+                experience.benchmark = made
+        return made
 
 
 def _tensors(data: Images) -> tuple[Tensor, Tensor]:
@@ -205,7 +214,8 @@ def _rows_of(labels: Tensor, classes: tuple[int, ...]) -> Tensor:
     return torch.isin(labels, torch.tensor(classes)).nonzero().flatten()
 
 
-def _avalanche_dataset(split: Split) -> Any:
-    dataset = _make_taskaware_classification_dataset(_Items(split), task_labels=split.task)
+def _avalanche_dataset(split: Split, part: str) -> Any:
+    items = StreamItems(split, part)
+    dataset = _make_taskaware_classification_dataset(items, task_labels=split.task)
     dataset.split = split
     return dataset

@@ -61,6 +61,8 @@ class ACLPlugin(SupervisedPlugin):
     belongs to the plugin: prediction does not need it, and the optimizer must not get it.
     """
 
+    derived = ("latents",)
+
     def __init__(self, tasks: int, method: "ACL") -> None:
         super().__init__()
         self.method = method

@@ -22,6 +22,7 @@ class ReservoirReplayPlugin(BufferPlugin):
     """Adds reservoir samples to every training batch."""
 
     buffer: Reservoir
+    derived = ("_current",)  # the batch of a step
 
     def __init__(self, size: int, replay_batch: int | None = None) -> None:
         super().__init__()

@@ -29,6 +29,8 @@ from clbench.training.importance import empirical_fisher, followable
 class EWCPlugin(SupervisedPlugin):
     """Adds the gradient of the penalty after each backward pass; updates it after each task."""
 
+    derived = ("_held",)
+
     def __init__(self, strength: float) -> None:
         super().__init__()
         self.strength = strength

@@ -62,6 +62,8 @@ def compensation(e: Tensor, s: float, smax: float) -> Tensor:
 class HATPlugin(SupervisedPlugin):
     """Trains a `HATNet`: anneals its gates, and protects the units that past tasks claimed."""
 
+    derived = ("_free", "_unclaimed")
+
     def __init__(self, strength: float = 0.75) -> None:
         super().__init__()
         self.strength = strength

@@ -17,6 +17,8 @@ from clbench.training import Strategy
 class JointStrategy(Strategy):
     """Trains on the data of all tasks so far, from the same initial weights each time."""
 
+    HARNESS = Strategy.HARNESS | {"each", "fresh"}
+
     def __init__(self, *, each: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.each = each

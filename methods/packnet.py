@@ -56,6 +56,7 @@ class PackedNet(TaskNet):
 class PackNetStrategy(Strategy):
     """Learns each task twice: with all free weights, then with the weights that it keeps."""
 
+    HARNESS = Strategy.HARNESS | {"keep", "retrain"}
     model: PackedNet
 
     def __init__(self, *, keep: float | None, retrain: int, **kwargs: Any) -> None:

@@ -68,6 +68,8 @@ class VCLPlugin(BayesPlugin):
 class AdamStrategy(Strategy):
     """The shared protocol with Adam instead of SGD, at `rate` times its learning rates."""
 
+    HARNESS = Strategy.HARNESS | {"rate"}
+
     def __init__(self, *, rate: float, **kwargs: Any) -> None:
         self.rate = rate
         super().__init__(**kwargs)

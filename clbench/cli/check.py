@@ -18,11 +18,12 @@ def command(method: str) -> None:
     from clbench.conformance import check
 
     violations = 0
-    for what, violated in check(declaration):
-        click.echo(f"{'FAIL' if violated else 'ok  '}  {what}")
-        if violated:
-            violations += 1
-            click.echo(f"      {violated}")
+    for found in check(declaration):
+        word = "FAIL" if found.wrong else "note" if found.words else "ok  "
+        click.echo(f"{word}  {found.what}")
+        if found.words:
+            click.echo(f"      {found.words}")
+        violations += found.wrong
     if violations:
         click.echo(f"{declaration.name} violates {violations} of the checks.", err=True)
         sys.exit(1)

@@ -5,6 +5,7 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
+from clbench.memory import Memory
 from clbench.networks.bayes import add_gradient
 
 
@@ -19,6 +20,10 @@ class BayesPlugin(SupervisedPlugin):
         """Label of the current task."""
         self.n = 0
         """Number of its training samples."""
+
+    def memory(self) -> Memory:
+        """Nothing besides the network."""
+        return Memory()
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives of the complexity of one part of the network by its mu and sigma."""

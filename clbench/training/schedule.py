@@ -22,11 +22,14 @@ class PlateauSchedule(SupervisedPlugin):
         """One entry per epoch of the current task."""
         self.on_epoch: Callable[[dict[str, float]], None] = lambda epoch: None
         """Called with the entry of every finished epoch."""
+        self.validate: Callable[[], tuple[float, float]] | None = None
+        """Accuracy and loss on the validation data; if None, the strategy is asked."""
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.curve = []
         self._best: dict[str, Tensor] = {}
         self._best_loss, self._bad_epochs = math.inf, 0
+        self._rates = [group["lr"] for group in strategy.optimizer.param_groups]
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         self._seen, self._loss, self._started = 0, 0.0, time.perf_counter()
@@ -37,7 +40,7 @@ class PlateauSchedule(SupervisedPlugin):
 
     def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         lr = strategy.optimizer.param_groups[0]["lr"]
-        valid_accuracy, valid_loss = strategy.validate()
+        valid_accuracy, valid_loss = (self.validate or strategy.validate)()
         self.curve.append(
             {
                 "epoch": len(self.curve) + 1,
@@ -72,3 +75,6 @@ class PlateauSchedule(SupervisedPlugin):
         if self._best:
             strategy.model.load_state_dict(self._best)
         self._best = {}
+        # an optimizer that stays begins the next task with its first rate
+        for group, rate in zip(strategy.optimizer.param_groups, self._rates, strict=False):
+            group["lr"] = rate

@@ -16,7 +16,11 @@ from clbench.loader import TensorLoader, batches
 from clbench.memory import Memory, of_model
 from clbench.seeding import generator
 from clbench.stream import Stream
+from clbench.training.decided import differences
+from clbench.training.kept import find, memory_of, parts
 from clbench.training.schedule import PlateauSchedule
+from clbench.training.state import network_state, save
+from clbench.training.state_load import load, put_back
 
 STEP = (
     "before_training_iteration",
@@ -46,7 +50,18 @@ class Strategy(SupervisedTemplate):
     Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new SGD over
     the parameters that require a gradient, runs the plateau schedule first, and has no evaluator
     unless one is given: Avalanche's copies its state at every hook of every step.
+
+    What a plugin or `build` sets instead (`optimizer`, `adapted_dataset`, `dataloader`, ...) takes
+    effect as in Avalanche, by Avalanche's own code, and is told in `decided`.
     """
+
+    HARNESS = frozenset(
+        {"decided", "schedule", "spent", "stream", "_given", "_made", "_plain", "_sums",
+         "_valid"}
+    )  # fmt: skip
+    """Attributes of this class; a subclass adds those that it sets once and for all."""
+
+    optimizer: torch.optim.Optimizer
 
     def __init__(
         self,
@@ -60,9 +75,10 @@ class Strategy(SupervisedTemplate):
         self.stream = stream
         self.schedule = PlateauSchedule(stream.protocol)
         self._given = plugins
+        self._made: torch.optim.Optimizer = self._sgd(model)
         super().__init__(
             model=model,
-            optimizer=self._sgd(model),
+            optimizer=self._made,
             criterion=criterion or nn.CrossEntropyLoss(),
             train_mb_size=stream.protocol.batch_size,
             train_epochs=stream.protocol.epochs,
@@ -76,12 +92,16 @@ class Strategy(SupervisedTemplate):
             self.plugins.remove(self.evaluator)
         self.spent: defaultdict[str, float] = defaultdict(float)
         """Seconds of training by part: data, forward, backward, optimizer, validation, plugins."""
+        self.decided: dict[str, str] = {}
+        """What the method decided instead of the protocol, in words."""
+        self._plain: Any = None  # the data set of the experience, as no plugin has changed it
         self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the current evaluation
         self._valid: tuple[Any, Any] = (None, None)  # validation data and their loader
 
     def learn(self, k: int) -> list[dict[str, float]] | None:
         """Train on task k and return its learning curve; None if nothing is learned at this k."""
         self.train(self.stream.avalanche.train_stream[k], eval_streams=[])
+        self.decided |= differences(self, self.stream.protocol)
         return self.schedule.curve
 
     def accuracy(self, k: int) -> float:
@@ -106,9 +126,14 @@ class Strategy(SupervisedTemplate):
         return [self.experience.current_experience]
 
     def memory(self) -> Memory:
-        """Bytes of the network and of each plugin that has a `memory()`."""
+        """Bytes of the network, and of each plugin what its `memory()` says, else what is found."""
         kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
-        return sum(kept, start=Memory(architecture=of_model(self.model)))
+        found = memory_of(find(self.uncounted(), self.model, self.stream))
+        return sum(kept, start=Memory(architecture=of_model(self.model)) + found)
+
+    def uncounted(self) -> dict[str, Any]:
+        """The plugins without a `memory()` and the strategy's own attributes, by name."""
+        return {name: part for name, part in parts(self).items() if not hasattr(part, "memory")}
 
     def diagnostics(self) -> dict[str, Any]:
         """The `diagnostics(strategy)` of all plugins after a task, for the record."""
@@ -119,12 +144,16 @@ class Strategy(SupervisedTemplate):
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """The state between tasks: weights, and the state of each plugin that has one."""
-        return {
+        """The state between tasks: weights, and the state of each plugin. A NotResumable if a
+        plugin without a `state_dict` keeps something that cannot be saved."""
+        state = {
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
             "clock": {name: getattr(self.clock, name) for name in CLOCK},
         }
+        if others := self._without_state():
+            state["others"] = save(others, self, self.stream)
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
@@ -134,14 +163,39 @@ class Strategy(SupervisedTemplate):
                 plugin.load_state_dict(plugin_state)
         for name, value in state["clock"].items():
             setattr(self.clock, name, value)
+        if "others" in state:
+            put_back(self, load(self._without_state(), state["others"], self, self.stream))
+
+    def _without_state(self) -> dict[str, Any]:
+        """What has no `state_dict` of its own: plugins, attributes, a foreign optimizer."""
+        found = {name: p for name, p in parts(self).items() if not hasattr(p, "state_dict")}
+        if self.optimizer is not self._made:
+            found |= {"optimizer": self.optimizer, "optimized_param_id": self.optimized_param_id}
+        return found | {"network": network_state(self.model)} if found else found
 
     def make_optimizer(self, **kwargs: Any) -> None:
+        if self.optimizer is not self._made:  # a plugin's or the method's: by Avalanche's rules
+            super().make_optimizer(**kwargs)
+            return
         self.optimized_param_id: dict[str, Any] = {}  # not None: it is set up
-        self.optimizer = self._sgd(self.model)
+        self.optimizer = self._made = self._sgd(self.model)
+
+    def train_dataset_adaptation(self, **kwargs: Any) -> None:
+        super().train_dataset_adaptation(**kwargs)
+        self._plain = self.adapted_dataset
+
+    def eval_dataset_adaptation(self, **kwargs: Any) -> None:
+        super().eval_dataset_adaptation(**kwargs)
+        self._plain = self.adapted_dataset
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         assert self.experience is not None
         k = self.experience.current_experience
+        plain = self.stream.avalanche.train_stream[k].dataset
+        if self.adapted_dataset is not self._plain or self.experience.dataset is not plain:
+            self.decided["data"] = "adapted_dataset"
+            super().make_train_dataloader(**kwargs)
+            return
         shuffle = generator(self.stream.seed, "batches", k)
         splits = [self.stream.tasks[i].train for i in self.training_tasks()]
         started = time.perf_counter()
@@ -151,6 +205,9 @@ class Strategy(SupervisedTemplate):
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         assert self.experience is not None
+        if self.adapted_dataset is not self._plain:
+            super().make_eval_dataloader(**kwargs)
+            return
         dataset = self.experience.dataset
         if self._valid[0] is dataset:
             self.dataloader = self._valid[1]
@@ -190,12 +247,16 @@ class Strategy(SupervisedTemplate):
             lap("data")
             call("before_training_iteration")
             self.optimizer.zero_grad()
+            self.loss = start = self._make_empty_loss()
+            version = start._version
             lap("optimizer")
             call("before_forward")
             self.mb_output = self.forward()
             lap("forward")
             call("after_forward")
-            self.loss = self.criterion()
+            # what plugins have added to the loss so far stays in it
+            plain = self.loss is start and start._version == version
+            self.loss = self.criterion() if plain else self.loss + self.criterion()
             lap("forward")
             call("before_backward")
             self.backward()

@@ -1,0 +1,55 @@
+"""The checks that every method must pass, on a small real stream.
+
+`check(declaration)` runs them all. All installed methods pass; `clbench check FILE` checks a user's
+file.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator
+
+import torch
+
+from clbench.conformance import contract, effects
+from clbench.conformance.trial import CLASSES, Finding, Remark, Trial, small_stream
+from clbench.declare import Declaration
+from clbench.errors import UserError
+from clbench.registry import import_class
+
+__all__ = ["CHECKS", "CLASSES", "Finding", "Trial", "check", "small_stream"]
+
+CHECKS: tuple[Callable[[Trial], str], ...] = (
+    contract.declares,
+    contract.trains,
+    contract.is_deterministic,
+    contract.resumes,
+    contract.counts_memory,
+    contract.keeps_its_word,
+    contract.leaves_data_alone,
+    effects.hooks_are_called,
+    effects.plugins_act,
+    effects.differs_from_finetuning,
+    effects.parameters_act,
+)
+
+
+def check(declaration: Declaration) -> Iterator[Finding]:
+    """Run all checks, and yield what each has found."""
+    torch.set_num_threads(1)
+    if reason := import_class(declaration)(**declaration.defaults).refusal(small_stream()):
+        raise UserError(f"{declaration.name} cannot run on the stream of the checks: {reason}")
+    try:
+        trial = Trial(declaration)
+    except Exception as error:
+        yield Finding(str(contract.trains.__doc__), _raised(error), wrong=True)
+        return
+    for function in CHECKS:
+        try:
+            words = function(trial)
+        except Exception as error:
+            words = _raised(error)
+        yield Finding(str(function.__doc__), words, bool(words) and not isinstance(words, Remark))
+
+
+def _raised(error: Exception) -> str:
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"it raised {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"

@@ -1,0 +1,114 @@
+"""One method, trained on a small real stream, for the checks to look at."""
+
+import io
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from avalanche.models import avalanche_forward
+from torch import Tensor
+
+from clbench import data
+from clbench.build import built
+from clbench.declare import Declaration
+from clbench.protocol import Protocol
+from clbench.registry import import_class
+from clbench.seeding import seed_everything
+from clbench.stream import Source, Stream
+from clbench.training import StockStrategy, Strategy
+from clbench.training.state import NotResumable
+
+CLASSES = ((0, 1), (2, 3, 4), (5, 6))
+"""Tasks of the small stream; one is wider, as tasks need not be alike."""
+IMAGES = 40
+"""Training images per class, and the most test images per class."""
+EPOCHS = 4
+Learner: TypeAlias = Strategy | StockStrategy
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found."""
+
+    what: str
+    """The check in words."""
+    words: str = ""
+    """What is wrong, or what a user should know; empty if there is nothing to say."""
+    wrong: bool = False
+
+
+class Remark(str):
+    """What a check says of a method that violates nothing."""
+
+
+class Trial:
+    """One method on the small stream, trained once; the checks look at what is kept here."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.cls = import_class(declaration)
+        self.images = small_stream()
+        self.strategy = self.build()
+        self.states: list[bytes | NotResumable] = []
+        self.frozen: list[dict[str, Tensor]] = []
+        self.outputs: list[list[Tensor]] = []
+        self.R = self.learn(self.strategy, 0, keep=True)
+
+    def build(self, epochs: int = EPOCHS, **params: Any) -> Learner:
+        """A fresh strategy on a fresh, equal stream."""
+        method = self.cls(**self.declaration.defaults | params)
+        return built(method, small_stream(epochs))
+
+    def learn(self, strategy: Learner, start: int, keep: bool = False) -> list[list[float]]:
+        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies."""
+        rows = []
+        tasks = range(len(strategy.stream))
+        if start == 0:
+            for i in tasks:
+                strategy.accuracy(i)
+        for k in range(start, len(strategy.stream)):
+            seed_everything(strategy.stream.seed, "task", k)
+            learned = strategy.learn(k)
+            rows.append([strategy.accuracy(i) for i in tasks] if learned is not None else [])
+            if keep:
+                self._keep(strategy, k)
+        return rows
+
+    def _keep(self, strategy: Learner, k: int) -> None:
+        file = io.BytesIO()
+        try:
+            torch.save(strategy.state_dict(), file)
+            self.states.append(file.getvalue())
+        except NotResumable as reason:
+            self.states.append(reason)
+        model = strategy.model.eval()
+        self.frozen.append(
+            {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
+        )
+        with torch.no_grad():
+            tests = [strategy.stream.tasks[i].test for i in range(k + 1)]
+            labels = [torch.full((len(t),), t.task) for t in tests]
+            both = zip(tests, labels, strict=True)
+            outputs = [avalanche_forward(model, test.inputs(), t) for test, t in both]
+        self.outputs.append(outputs)
+
+
+def small_stream(epochs: int = EPOCHS) -> Stream:
+    """Three small tasks of real digits."""
+    mnist = data.load("mnist-5k")
+    train, test = (_first_of_each_class(mnist.parts[part]) for part in ("train", "test"))
+    sources = [Source(train, test, c, (0.1307,), (0.3081,)) for c in CLASSES]
+    protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=epochs)
+    return Stream(sources, name="check", backbone="mlp", protocol=protocol, seed=0)
+
+
+def _first_of_each_class(images: data.Images) -> data.Images:
+    rows = [(images.labels == c).nonzero()[0][:IMAGES] for c in range(10)]
+    at = sorted(int(i) for part in rows for i in part)
+    return data.Images(images.images[at], images.labels[at])
+
+
+def equal_weights(a: Learner, b: Learner) -> bool:
+    """Whether two networks are equal, bit for bit."""
+    one, other = a.model.state_dict(), b.model.state_dict()
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)

@@ -1,0 +1,165 @@
+"""Any strategy of Avalanche as a method: the runner's calls, answered by Avalanche's own loop.
+
+The harness gives the strategy its tasks, seeds, device, epochs and batch size. Everything else is
+the strategy's: optimizer, loss, data, buffers, schedule. `decided` says so.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from avalanche.models.utils import avalanche_model_adaptation
+from avalanche.training.plugins import SupervisedPlugin
+from avalanche.training.templates import SupervisedTemplate
+from torch import nn
+
+from clbench.memory import Memory, of_model
+from clbench.stream import Stream
+from clbench.training.decided import differences, loss_of
+from clbench.training.kept import find, memory_of, parts
+from clbench.training.schedule import PlateauSchedule
+from clbench.training.state import network_state, save
+from clbench.training.state_load import load, put_back
+from clbench.training.strategy import CLOCK
+
+
+class _Accuracy(SupervisedPlugin):
+    """Counts right answers and sums the loss while the strategy is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = (0, 0.0, 0)
+
+    def before_eval(self, strategy: Any, **kwargs: Any) -> None:
+        self.sums = (0, 0.0, 0)
+
+    def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        correct, loss, seen = self.sums
+        right = int((strategy.mb_output.argmax(1) == strategy.mb_y).sum())
+        n = len(strategy.mb_y)
+        self.sums = (correct + right, loss + float(strategy.loss) * n, seen + n)
+
+
+class StockStrategy:
+    """A strategy of Avalanche with the calls of `clbench.training.Strategy`.
+
+    Avalanche's default of 1 for the epochs and the batch size means those of the protocol. There is
+    no schedule and no learning curve unless a `PlateauSchedule` is among the plugins.
+    """
+
+    def __init__(self, strategy: SupervisedTemplate[Any, Any, Any], stream: Stream) -> None:
+        self.strategy, self.stream = strategy, stream
+        protocol = stream.protocol
+        if strategy.train_epochs == 1:
+            strategy.train_epochs = protocol.epochs
+        if strategy.train_mb_size == 1:
+            strategy.train_mb_size = protocol.batch_size
+        strategy.eval_mb_size = stream.eval_batch
+        strategy.device = torch.device(stream.device)
+        strategy.evaluator.loggers = []  # the harness reports progress
+        plugged = [p for p in strategy.plugins if isinstance(p, PlateauSchedule)]
+        self.schedule = plugged[0] if plugged else PlateauSchedule(protocol)
+        self.schedule.validate = self._validate
+        self._scheduled = bool(plugged)
+        self._accuracy = _Accuracy()
+        strategy.plugins.insert(0, self._accuracy)
+        self.spent: defaultdict[str, float] = defaultdict(float)
+
+    @property
+    def decided(self) -> dict[str, str]:
+        """What the strategy decides instead of the protocol, in words."""
+        found = {"loop": "Avalanche"} | differences(self.strategy, self.stream.protocol)
+        if not self._scheduled:
+            found["schedule"] = "none"
+        if loss := loss_of(self.strategy._criterion):
+            found["loss"] = loss
+        return found
+
+    @property
+    def model(self) -> nn.Module:
+        return self.strategy.model
+
+    @property
+    def plugins(self) -> list[Any]:
+        return self.strategy.plugins
+
+    def learn(self, k: int) -> list[dict[str, float]] | None:
+        """Train on task k and return its learning curve, which is empty without a schedule."""
+        self.strategy.train(self.stream.avalanche.train_stream[k], eval_streams=[])
+        return self.schedule.curve if self._scheduled else []
+
+    def accuracy(self, k: int) -> float:
+        """Test accuracy on task k, in percent."""
+        return self._measure(self.stream.avalanche.test_stream[k])[0]
+
+    def valid_accuracy(self, k: int) -> float:
+        """Accuracy on the validation data of task k, in percent."""
+        return self._measure(self.stream.avalanche.valid_stream[k])[0]
+
+    def memory(self) -> Memory:
+        """Bytes of the network, and what the strategy or its plugins count, else what is found."""
+        if own := getattr(self.strategy, "memory", None):
+            counted: Memory = own()
+            return counted
+        kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
+        found = memory_of(find(self.uncounted(), self.model, self.stream))
+        return sum(kept, start=Memory(architecture=of_model(self.model)) + found)
+
+    def uncounted(self) -> dict[str, Any]:
+        """What does not count its memory itself, by name."""
+        if hasattr(self.strategy, "memory"):
+            return {}
+        return {n: p for n, p in self._parts().items() if not hasattr(p, "memory")}
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The `diagnostics(strategy)` of all plugins after a task, for the record."""
+        found: dict[str, Any] = {}
+        for plugin in self.plugins:
+            if hasattr(plugin, "diagnostics"):
+                found |= plugin.diagnostics(self.strategy)
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state between tasks; a NotResumable names what cannot be saved."""
+        own = [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins]
+        return {
+            "model": self.model.state_dict(),
+            "plugins": own,
+            "clock": {name: getattr(self.strategy.clock, name) for name in CLOCK},
+            "others": save(self._state_parts(), self.strategy, self.stream),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state; the next `learn` goes on exactly as without the interruption."""
+        for experience in self.stream.avalanche.test_stream:  # a run has tested all tasks before
+            avalanche_model_adaptation(self.model, experience)
+        self.model.load_state_dict(state["model"])
+        for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
+            if plugin_state is not None:
+                plugin.load_state_dict(plugin_state)
+        for name, value in state["clock"].items():
+            setattr(self.strategy.clock, name, value)
+        fresh = self._state_parts()
+        put_back(self.strategy, load(fresh, state["others"], self.strategy, self.stream))
+
+    def _parts(self) -> dict[str, Any]:
+        own = self._accuracy
+        return {name: part for name, part in parts(self.strategy).items() if part is not own}
+
+    def _state_parts(self) -> dict[str, Any]:
+        """What has no `state_dict` of its own, the optimizer, and the network's attributes."""
+        found = {n: p for n, p in self._parts().items() if not hasattr(p, "state_dict")}
+        optimizer = self.strategy.optimizer
+        known = self.strategy.optimized_param_id
+        found |= {"optimizer": optimizer, "optimized_param_id": known}
+        return found | {"network": network_state(self.model)}
+
+    def _validate(self) -> tuple[float, float]:
+        experience = self.strategy.experience
+        assert experience is not None
+        return self._measure(self.stream.avalanche.valid_stream[experience.current_experience])
+
+    def _measure(self, experience: Any) -> tuple[float, float]:
+        self.strategy.eval([experience])
+        correct, loss, seen = self._accuracy.sums
+        return 100.0 * correct / seen, loss / seen
