@@ -117,13 +117,18 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
         yield "ACC", f"{acc(record.R):.2f} %"
         yield "BWT", "\N{EN DASH}" if record.tasks == 1 else f"{bwt(record.R):.2f} %"
     kept = msgspec.structs.asdict(record.memory)
-    yield "memory", ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in kept.items())
+    sizes = ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in kept.items())
+    yield "memory", f"{sizes}{' (found by clbench)' if record.memory_found else ''}"
     parts = f"{sum(spent.train):.1f} s training, {sum(spent.eval):.1f} s evaluation"
     yield "time", f"{spent.total:.1f} s ({parts}), {len(record.curve)} epochs"
     yield "peak memory", f"{record.peak_memory / 1e9:.2f} GB"
     for kind, part in (("method", spec.method), ("benchmark", spec.benchmark)):
         yield kind, f"{part.name} version {part.version}, {_pairs(part.params) or 'no parameters'}"
     yield "protocol", _pairs(spec.protocol)
+    if record.decided:
+        yield "decided", f"by the method itself: {_pairs(record.decided)}"
+    if record.starts_again:
+        yield "resume", f"not possible: {record.starts_again}; an interrupted run starts again"
     yield "threads", f"{spec.threads} on {spec.device}"
     for name, used in record.data.items():
         known = READERS.get(name)

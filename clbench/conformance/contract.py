@@ -10,11 +10,12 @@ import math
 
 import torch
 
+from clbench.checkpoint import tensors_in
 from clbench.conformance.trial import CLASSES, Remark, Trial, equal_weights
-from clbench.memory import of_model
+from clbench.memory import of_model, of_tensors
 from clbench.registry import FAMILIES
 from clbench.training import StockStrategy
-from clbench.training.kept import find, parts
+from clbench.training.kept import Kept, find, parts
 from clbench.training.state import NotResumable
 
 
@@ -89,6 +90,11 @@ def counts_memory(trial: Trial) -> str:
     roots = parts(strategy.strategy if isinstance(strategy, StockStrategy) else strategy)
     found = find(roots, strategy.model, strategy.stream)
     total, counted = sum(kept.bytes for kept in found), memory.replay + memory.auxiliary
+    if not isinstance(trial.states[-1], NotResumable):
+        saved = torch.load(io.BytesIO(trial.states[-1]))["plugins"]
+        tensors = (t for t in tensors_in(saved) if t.is_floating_point() or t.dim() > 1)
+        found.append(Kept("state_dict() of its plugins", max(0, of_tensors(tensors) - total), True))
+        total = sum(kept.bytes for kept in found)
     largest = sorted(found, key=lambda kept: -kept.bytes)[:3]
     where = ", ".join(f"{kept.path} ({kept.bytes} bytes)" for kept in largest)
     if counted < total:

@@ -4,18 +4,20 @@ import difflib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from avalanche.training.plugins import SupervisedPlugin
 
 from clbench.conformance.trial import Learner, Remark, Trial, equal_weights, small_stream
 from clbench.declare import Field
 from clbench.errors import UserError
+from clbench.memory import Memory
 from clbench.networks import ordinary
 from clbench.seeding import seed_everything
 from clbench.training import Strategy
 from clbench.training.kept import OURS
 
+Outcome: TypeAlias = tuple[list[list[float]], Memory, Learner]
 HOOKS = frozenset(n for n in dir(SupervisedPlugin) if n.startswith(("before_", "after_")))
 
 
@@ -92,10 +94,11 @@ def differs_from_finetuning(trial: Trial) -> str:
 
 def parameters_act(trial: Trial) -> str:
     """has parameters that change the weights, the accuracies or the memory"""
+    bases: dict[str, Outcome] = {}
     idle = [
         name
         for name, field in trial.declaration.fields.items()
-        if field.type is not str and not _acts(trial, field)
+        if field.type is not str and not _acts(trial, field, bases)
     ]
     if not idle:
         return ""
@@ -105,9 +108,11 @@ def parameters_act(trial: Trial) -> str:
     )
 
 
-def _acts(trial: Trial, field: Field) -> bool:
+def _acts(trial: Trial, field: Field, bases: dict[str, Outcome]) -> bool:
     others = trial.declaration.meta.get("acts_with", {}).get(field.name, {})
-    base, refused = _outcome(trial, others), True
+    if repr(others) not in bases:
+        bases[repr(others)] = _outcome(trial, others)
+    base, refused = bases[repr(others)], True
     for value in _others(field):
         try:
             other = _outcome(trial, others | {field.name: value})
@@ -121,7 +126,7 @@ def _acts(trial: Trial, field: Field) -> bool:
     return refused
 
 
-def _outcome(trial: Trial, params: dict[str, Any]) -> tuple[Any, Any, Learner]:
+def _outcome(trial: Trial, params: dict[str, Any]) -> Outcome:
     """What training with some parameters gives."""
     strategy = trial.build(epochs=2, **params)
     return trial.learn(strategy, 0), strategy.memory(), strategy
@@ -134,7 +139,7 @@ def _others(field: Field) -> Iterator[Any]:
     if field.choices:
         return iter([choice for choice in field.choices if choice != field.default])
     usual = field.default or field.type(1)
-    steps = [usual, usual * 10, usual / 10, usual * 2, usual / 2, usual + 1, 0, 0.5]
+    steps = [usual, usual / 2, usual * 2, usual + 1, 0.5, 0, usual / 10, usual * 10]
     values = dict.fromkeys(field.type(step) for step in steps)
     return itertools.filterfalse(lambda v: v == field.default or not _allowed(field, v), values)
 

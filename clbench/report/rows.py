@@ -150,6 +150,7 @@ def _mark(rows: list[Row]) -> None:
     normal = usual(rows)
     for row in rows:
         row.marks = differences(row.head.setting, [normal.setting])
+        row.marks |= {key: f"{_plain(key)}={value}" for key, value in row.head.decided.items()}
         if row.head.data:  # a run that failed early knows nothing of its data
             row.marks |= _data_differences(row.head, normal)
     namesakes: dict[str, list[Row]] = {}
@@ -166,10 +167,15 @@ def differences(own: Facts, rivals: list[Facts]) -> dict[str, str]:
     others = list({rival.key: rival for rival in rivals if rival.key != own.key}.values())
     keys = sorted({key for facts in [own, *others] for key in facts}) if others else []
     return {
-        key: f"{key.removeprefix('protocol.').replace('params.', '')}={_short(own.get(key, NONE))}"
+        key: f"{_plain(key)}={_short(own.get(key, NONE))}"
         for key in keys
         if any(rival.get(key) != own.get(key) for rival in others)
     }
+
+
+def _plain(fact: str) -> str:
+    """`protocol.lr` -> `lr`."""
+    return fact.removeprefix("protocol.").removeprefix("decided.").replace("params.", "")
 
 
 def _data_differences(run: Run, normal: Run) -> dict[str, str]:

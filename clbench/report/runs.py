@@ -71,6 +71,10 @@ class Run:
     kept: int | None
     """Its value."""
     lays_open: dict[str, Shown]
+    decided: Facts
+    """What the method's strategy decided instead of the protocol."""
+    memory_found: bool
+    """Whether clbench found some of the memory itself."""
     finished: str
     origin: Facts
     """Versions and hardware that it was made with, as far as they are known."""
@@ -211,7 +215,7 @@ def _run(record: Record) -> Run:
         zero_forgetting=record.zero_forgetting,
         upper_bound=record.upper_bound,
         spec=spec,
-        learner=_facts_of(spec.method),
+        learner=Facts(_facts_of(spec.method) | _facts_of({"decided": record.decided})),
         setting=_facts_of(setting),
         data=_facts_of({name: used.sha256 for name, used in record.data.items()}),
         notes=_facts_of({name: used.note for name, used in record.data.items() if used.note}),
@@ -220,6 +224,8 @@ def _run(record: Record) -> Run:
         replay_size=record.replay_size,
         kept=kept if type(kept) is int else None,
         lays_open=_lays_open(msgspec.json.encode(record.lays_open)),
+        decided=_facts_of({"decided": record.decided}),
+        memory_found=record.memory_found,
         finished=record.finished,
         origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),

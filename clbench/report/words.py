@@ -74,6 +74,13 @@ def warnings(
             )
         own = shown_warnings(row.head.lays_open, [run.numbers for run in row.counted])
         found += [f"{name(row)}: {sentence}" for sentence in own]
+    if shown_memory := {"arch", "replay", "aux"} & {column.key for column in columns}:
+        guessed = [name(row) for row in rows if any(run.memory_found for run in row.counted)]
+        if guessed and shown_memory - {"arch"}:
+            found.append(
+                f"Replay and auxiliary memory of {few(guessed, 'rows')} were found by clbench, as "
+                "the method does not count them itself."
+            )
     found += _other_seeds(rows, name)
     found += _other_origins(rows, name)
     found += _intransigence(
