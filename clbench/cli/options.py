@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from clbench import limits
 from clbench.campaign import RERUN
 from clbench.errors import UserError
 from clbench.executors import EXECUTORS, Resources, usable_cores
@@ -54,7 +55,7 @@ def subcommand(*commands: str) -> Any:
 def warn(sentences: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for sentence in sentences:
-        click.echo(f"Warning: {sentence}", err=True)
+        click.echo(f"Warning: {limits.sentence(sentence)}", err=True)
 
 
 def parse_seeds(text: str) -> list[int]:

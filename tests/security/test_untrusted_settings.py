@@ -234,3 +234,16 @@ def test_a_deleted_folder_is_a_sentence(
 def test_seeds_are_counted_before_repeats_are_dropped() -> None:
     with pytest.raises(UserError, match="10,000 seeds"):
         seed_list([0] * 10_001 + [1], "seeds")
+
+
+@pytest.mark.parametrize(
+    "words", ["show ./{}.py", "run --methods {} --dry-run", "study ./{}.toml", "report --out {}"]
+)
+def test_a_message_neither_steers_the_terminal_nor_floods_it(
+    clbench: Callable[..., Any], words: str
+) -> None:
+    for text in ("a\u202e\x07", "[" * 100_000):
+        result = clbench(*words.format(text).split(" "))
+        assert result.code == 2
+        assert result.err.replace("\n", "").isprintable()
+        assert len(result.err) < 25_000
