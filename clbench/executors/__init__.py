@@ -65,4 +65,5 @@ class Resources:
 
 def _refusal(name: str, value: object, instead: str) -> UserError:
     flag = "--" + name.replace("_", "-")
-    return UserError(f"{flag} {reprlib.repr(value)} (in Python: {name}): {instead}.")
+    shown = reprlib.repr(value)
+    return UserError(f"{flag} {shown} (in Python: {name}={shown}): {instead}.")
