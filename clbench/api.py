@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clbench.campaign import RERUN, NoResult, Outcome, carry_out, make_plan
 from clbench.errors import UserError, unknown
 from clbench.executors import EXECUTORS, Resources
+from clbench.files import named_path
 from clbench.grid import Wanted, make_grid, seed_list
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import Record
@@ -65,13 +66,13 @@ def run(
         if name not in PROTOCOL_FIELDS:
             raise unknown("argument of clbench.run", name, (*PROTOCOL_FIELDS, *_RESOURCES))
         overrides[name] = PROTOCOL_FIELDS[name].check(value, "clbench.run")
-    for name, value in {"threads": threads, "workers": resources.get("workers", 1)}.items():
-        if type(value) is not int or value < 1:
-            raise UserError(f"{name}={value!r} is not a whole number of at least 1.")
+    if type(threads) is not int:
+        raise UserError(f"threads={threads!r} is not a whole number.")
     cells = make_grid(
         methods, benchmarks, seed_list(seeds, f"seeds={seeds!r}"), overrides, threads, device
     )
-    place = Place(Path(out), default_root(str(data_root) if data_root else None), accept_data)
+    root = str(named_path(str(data_root), "data_root", home=True)) if data_root else None
+    place = Place(named_path(str(out), "out"), default_root(root), accept_data)
     plan = make_plan(cells, place, executor, Resources(**resources), rerun)
     if progress and plan.chosen:
         from clbench.progress import watched

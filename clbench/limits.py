@@ -19,6 +19,8 @@ TRACEBACK = 100_000
 """Characters that are kept of a traceback."""
 ERROR = 2_000
 """Characters that are kept of an error."""
+SENTENCE = 20_000
+"""Characters that are printed of a message, which may list many problems."""
 
 Id: TypeAlias = Annotated[str, Meta(pattern=r"\A[0-9a-f]{12}\Z")]
 Name: TypeAlias = Annotated[str, Meta(max_length=300)]
@@ -66,6 +68,11 @@ def tamed(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else "?" for c in text)
+
+
+def sentence(error: object) -> str:
+    """A message as it is printed. It may quote a file, a path or an argument, of any length."""
+    return tamed(cut(str(error), SENTENCE), keep="\n")
 
 
 def cut(text: str, limit: int) -> str:

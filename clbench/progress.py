@@ -12,6 +12,7 @@ from rich.text import Text
 
 from clbench.campaign import Outcome, Plan, carry_out
 from clbench.events import Ended, EpochEnded, Event, Note, Started, TaskEnded
+from clbench.limits import sentence
 from clbench.spec import Cell
 
 QUIET_SECONDS = 15
@@ -123,7 +124,7 @@ class Progress:
         self._print(f"[{len(self.ended)}/{len(self.cells)}] {cell}: {words}, {self._left()}")
 
     def _print(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(Text(sentence(text)), soft_wrap=True)
 
     def _fraction(self) -> float:
         parts = sum(now.fraction for now in self.now.values())

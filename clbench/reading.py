@@ -20,9 +20,12 @@ import msgspec
 from clbench.declare import META, SOURCE, Declaration, Field
 from clbench.errors import UserError
 from clbench.files import read_bounded, shown
+from clbench.limits import SENTENCE
 from clbench.record import Shown
 from clbench.record_file import in_words
 
+CLASSES = 300
+"""The most classes of a file, as the ancestors of each are searched."""
 ROOTS = {"method": "Method", "benchmark": "Benchmark"}
 
 
@@ -44,6 +47,8 @@ def _read(path: Path, kind: str, module: str, name: str, class_name: str) -> Dec
     root = ROOTS[kind]
     tree, sha256 = _parse(path)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    if len(classes) > CLASSES:
+        raise UserError(f"{path} has {len(classes):,} classes; at most {CLASSES} are read.")
     found = [c for c in classes if root in _ancestors(c, tree, path)[1]]
     several = len(found) > 1
     found = [
@@ -224,6 +229,8 @@ def _note(meta: dict[str, Any], name: str, node: ast.expr, path: Path) -> None:
             raise UserError(f"{where}: {name}: {in_words(error)}.") from None
         if not str(value).isprintable():
             raise UserError(f"{where}: {name} has characters that cannot be printed.")
+        if len(str(value)) > SENTENCE:
+            raise UserError(f"{where}: {name} has more than {SENTENCE:,} characters.")
     for key, entry in value.items() if name == "lays_open" else ():
         try:
             shown = msgspec.convert(entry, _LaidOpen)

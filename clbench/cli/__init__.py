@@ -81,7 +81,9 @@ def main() -> None:
         _find_folder()
         cli()
     except UserError as error:
-        click.echo(f"clbench: {error}", err=True)
+        from clbench.limits import sentence
+
+        click.echo(f"clbench: {sentence(error)}", err=True)
         sys.exit(2)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) 
         click.echo(json.dumps([_plain(line) for line in lines], indent=1))
     else:
         click.echo(_text(lines, a, b, column, alpha))
-    if any(line.word == "worse" for line in lines) or (missing and Path(a).is_dir()):
+    if any(line.word == "worse" for line in lines) or (missing and os.path.isdir(a)):
         sys.exit(1)
 
 
@@ -75,7 +76,7 @@ def _plain(line: Comparison) -> dict[str, Any]:
 
 def _is_folder(side: str, out: str) -> bool:
     """Whether a side is a folder of records; a name that is also a method's must be told apart."""
-    if not Path(side).is_dir():
+    if not os.path.isdir(side):  # also of a path that can be none
         return False
     records, _ = Store(Path(out)).records()
     if "/" not in side and any(record.method == side for record in records):
@@ -137,7 +138,7 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
         ]
         for line in lines
     ]
-    shared = "method" if a == "paper" or Path(a).is_dir() else "protocol"
+    shared = "method" if a == "paper" or os.path.isdir(a) else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
     grid = fitted_table(rows, head, prose=(), right=head[2:-1])
     apart: dict[str, list[str]] = {}

@@ -8,6 +8,7 @@ import click
 from clbench.cli.options import data_root_option, out_option, subcommand, warn
 from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
 from clbench.errors import unknown
+from clbench.files import named_path
 from clbench.report.figures import FORMATS, KINDS
 from clbench.report.table import tables_of
 
@@ -69,10 +70,11 @@ def command(
 
 
 def _source(out: str, data_root: str | None, benchmarks: str | None, methods: str | None) -> Any:
-    from clbench import data
     from clbench.registry import split_list
-    from clbench.report.figures.checkpoints import Checkpoints
 
     items = [*split_list(benchmarks or ""), *split_list(methods or "")]
-    files = [Path(item).expanduser() for item in items if item.endswith(".py")]
+    files = [named_path(item, "--methods", home=True) for item in items if item.endswith(".py")]
+    from clbench import data
+    from clbench.report.figures.checkpoints import Checkpoints
+
     return Checkpoints(Path(out), data.data_root(data_root), tuple(files))

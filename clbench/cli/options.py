@@ -1,7 +1,6 @@
 """Options that several subcommands share."""
 
 import functools
-import re
 import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -10,9 +9,10 @@ from typing import Any
 
 import click
 
+from clbench import limits
 from clbench.campaign import RERUN
 from clbench.errors import UserError
-from clbench.executors import EXECUTORS, Resources, usable_cores
+from clbench.executors import EXECUTORS, MOST, Resources, usable_cores
 from clbench.files import named_path
 from clbench.grid import seed_list
 from clbench.store import Place
@@ -54,7 +54,7 @@ def subcommand(*commands: str) -> Any:
 def warn(sentences: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for sentence in sentences:
-        click.echo(f"Warning: {sentence}", err=True)
+        click.echo(f"Warning: {limits.sentence(sentence)}", err=True)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -67,21 +67,7 @@ def parse_seeds(text: str) -> list[int]:
     return seed_list(numbers if "," in text or not numbers else numbers[0], where)
 
 
-def _partition(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The value becomes a line of a shell script, so it may only be a name."""
-    if value is not None and not re.fullmatch(r"[\w.,-]+", value, re.ASCII):
-        raise UserError(f"--partition {value!r} is not the name of a partition.")
-    return value
-
-
-def _memory(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not 0 < value <= MOST_MEMORY:  # also not a number
-        raise UserError(f"--memory-per-run {value}: give GB, above 0 and at most {MOST_MEMORY:,}.")
-    return value
-
-
-MOST_MEMORY = 100_000
-_COUNT = click.IntRange(1, 10**6)
+_COUNT = click.IntRange(1, MOST)
 _TRAINING = (
     click.option(
         "--workers",
@@ -103,7 +89,6 @@ _TRAINING = (
     click.option(
         "--memory-per-run",
         type=float,
-        callback=_memory,
         help="Memory per run, in GB; locally, a run waits until this much is free.",
     ),
     click.option(
@@ -112,7 +97,7 @@ _TRAINING = (
         default=24 * 60,
         help="Minutes per SLURM job; a run that is not done by then goes back into the queue.",
     ),
-    click.option("--partition", callback=_partition, help="SLURM partition."),
+    click.option("--partition", help="SLURM partition."),
     click.option(
         "--ray-address", help="Address of a Ray cluster; without it, one starts on this machine."
     ),

@@ -11,6 +11,7 @@ from clbench.cli.config import read_config
 from clbench.cli.options import Training, parse_seeds, subcommand, training_options, warn
 from clbench.errors import UserError
 from clbench.grid import make_grid
+from clbench.limits import sentence
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.spec import Cell
 
@@ -167,7 +168,7 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
         words = f"{each.status}: {each.error}"
         if not each.now:
             words = f"{each.status} earlier: {each.error} (--rerun {each.status} tries again)"
-        click.echo(f"{each.cell}: {words}", err=True)
+        click.echo(sentence(f"{each.cell}: {words}"), err=True)
         if each.traceback:
             click.echo(f"  traceback: clbench show {each.cell.id} --out {out}", err=True)
     if bad:

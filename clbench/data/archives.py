@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from clbench.errors import UserError
 from clbench.files import brief, opened
@@ -71,7 +71,7 @@ def _tar(file: BinaryIO) -> Iterator[_Member]:
     file.seek(0)
     stream: Any = _Stream(gzip.GzipFile(fileobj=file) if packed else file)
     # as a stream: read once, front to back
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Info) as archive:
         while (m := archive.next()) is not None:
             if m.size < 0:
                 raise tarfile.ReadError("a file has a negative size")
@@ -79,6 +79,37 @@ def _tar(file: BinaryIO) -> Iterator[_Member]:
             archive.members = []  # type: ignore[attr-defined]  # it keeps all
             content = archive.extractfile(m) if m.isreg() else None
             yield _Member(m.name, m.isdir(), m.size, _read(content) if content else None)
+
+
+class _Info(tarfile.TarInfo):
+    """A member whose attributes are read front to back: for some, the patterns of tarfile take
+    hours and hundreds of gigabytes."""
+
+    def _proc_pax(self, archive: Any) -> tarfile.TarInfo:
+        content = archive.fileobj.read(self._block(self.size))[: self.size]  # type: ignore[attr-defined]
+        given = dict(_attributes(content))
+        if any(key.startswith("GNU.sparse") for key in given):
+            raise tarfile.ReadError("a file of it has holes")
+        member: Any = self.fromtarfile(archive)
+        if self.type != tarfile.XGLTYPE:  # what is said of all members says nothing of their data
+            used = {key: given[key] for key in ("path", "size") if key in given}
+            member._apply_pax_info(used, archive.encoding, archive.errors)
+            if "size" in used and member.isreg():
+                archive.offset = member.offset_data + member._block(member.size)
+        return cast(tarfile.TarInfo, member)
+
+
+def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
+    """The lines `LENGTH KEY=VALUE` in the head of a member; ValueError if they are none."""
+    place = 0
+    while place < len(content):
+        space = content.find(b" ", place, place + 20)
+        end = place + int(content[place:space])
+        key, equals, value = content[space + 1 : end - 1].partition(b"=")
+        if not (place < space < end and key and equals) or content[end - 1 : end] != b"\n":
+            raise ValueError("the head of a file is not a list of attributes")
+        yield key.decode("utf-8", "replace"), value.decode("utf-8", "surrogateescape")
+        place = end
 
 
 class _Stream:

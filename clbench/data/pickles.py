@@ -25,7 +25,7 @@ KEYS = 10_000
 
 def unpickle(file: BinaryIO, where: Path | str) -> dict[str, Any]:
     """The dictionary in `file`, with text keys; arrays among its values are read-only."""
-    unpickler = _Unpickler(file)
+    unpickler = Unpickler(file)
     try:
         content = unpickler.load()
         if not isinstance(content, dict):
@@ -105,7 +105,12 @@ else:
     Base = pickle._Unpickler
 
 
-class _Unpickler(Base):
+class Unpickler(Base):
+    """Makes plain values and the stand-ins, in steps that are counted."""
+
+    admitted = ADMITTED
+    opcodes = OPCODES
+
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(_Whole(file), encoding="bytes")
         self.left, self.encoded = STEPS, 0
@@ -124,7 +129,7 @@ class _Unpickler(Base):
             ("builtins", "range"): self._range,
         }
         try:
-            return own.get((module, name)) or ADMITTED[module, name]
+            return own.get((module, name)) or self.admitted[module, name]
         except KeyError:
             raise UserError(
                 f"this pickle calls {module}.{name}, which image data does not need: "
@@ -144,7 +149,7 @@ class _Unpickler(Base):
         made: dict[Any, Any] = {}
         for key, value in pairs:
             self.count()
-            _store(made, key, value)
+            self.store(made, key, value)
         return made
 
     def _range(self, *numbers: int) -> list[int]:
@@ -153,7 +158,7 @@ class _Unpickler(Base):
 
     def _key_values(self, target: dict[Any, Any], items: list[Any]) -> None:
         for key, value in zip(items[::2], items[1::2], strict=True):
-            _store(target, key, value)
+            self.store(target, key, value)
 
     def load_dict(self) -> None:
         items = self.pop_mark()
@@ -163,7 +168,7 @@ class _Unpickler(Base):
 
     def load_setitem(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()
-        _store(self.stack[-1], key, value)
+        self.store(self.stack[-1], key, value)
 
     def load_setitems(self) -> None:
         items = self.pop_mark()
@@ -183,22 +188,33 @@ class _Unpickler(Base):
             raise UserError("changes a function: refused")
         self.stack[-1].__setstate__(state)
 
+    def store(self, target: Any, key: Any, value: Any) -> None:
+        """Fill a dictionary whose keys cannot be chosen so that they are slow to look up."""
+        if type(target) is not dict or len(target) >= KEYS:
+            raise UserError(f"fills no dictionary, or one of more than {KEYS:,} keys: refused")
+        if not self.is_key(key):
+            raise UserError("has a key that is no text and no small number: refused")
+        target[key] = value
+
+    def is_key(self, key: Any) -> bool:
+        return type(key) in (str, bytes) or (type(key) is int and abs(key) < 2**60)
+
     def load_bytearray8(self) -> None:
         self.append(self.read(int.from_bytes(self.read(8), "little")))
 
 
-class _Steps(dict[int, Callable[[_Unpickler], None]]):
+class _Steps(dict[int, Callable[[Unpickler], None]]):
     """The functions of the admitted opcodes; each look-up is counted."""
 
-    def __init__(self, unpickler: _Unpickler) -> None:
+    def __init__(self, unpickler: Unpickler) -> None:
         own = {
-            getattr(pickle, name)[0]: getattr(_Unpickler, f"load_{name.lower()}", None)
-            for name in OPCODES.split()
+            getattr(pickle, name)[0]: getattr(type(unpickler), f"load_{name.lower()}", None)
+            for name in unpickler.opcodes.split()
         }
         super().__init__({code: function or Base.dispatch[code] for code, function in own.items()})
         self.count = unpickler.count
 
-    def __getitem__(self, code: int) -> Callable[[_Unpickler], None]:
+    def __getitem__(self, code: int) -> Callable[[Unpickler], None]:
         self.count()
         if code not in self:
             raise UserError(
@@ -219,15 +235,6 @@ class _Whole:
         if count > self.size - self.file.tell():
             raise EOFError("it ends before its data does")
         return self.file.read(count)
-
-
-def _store(target: Any, key: Any, value: Any) -> None:
-    """Fill a dictionary whose keys cannot be chosen so that they are slow to look up."""
-    if type(target) is not dict or len(target) >= KEYS:
-        raise UserError(f"fills no dictionary, or one of more than {KEYS:,} keys: refused")
-    if type(key) not in (str, bytes) and not (type(key) is int and abs(key) < 2**60):
-        raise UserError("has a key that is no text and no small number: refused")
-    target[key] = value
 
 
 def _order(mark: Any) -> Literal["<", ">", "|"]:

@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import socket
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -211,12 +212,24 @@ def _connect(resources: Resources) -> Any:
     # a run that asks for no GPU leaves CUDA_VISIBLE_DEVICES as it is
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     silence_packages()
+    address = resources.ray_address or ""
     import ray
+    from ray.job_config import JobConfig
 
-    address = resources.ray_address
+    class OwnPath(JobConfig):
+        """Ray puts the current folder first on the path of its workers, so that a file `numpy.py`
+        there would run. With this they get it only if this process has it."""
+
+        def _serialize(self) -> Any:
+            given: list[str] = vars(self)["_py_driver_sys_path"]
+            self._py_driver_sys_path = [folder for folder in given if folder in sys.path]
+            return super()._serialize()
+
     options: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
     if not address:
         options |= {"num_cpus": resources.workers * resources.cpus_per_run, "address": "local"}
+    if not address.startswith("ray://"):  # a client's path stays with the client
+        options["job_config"] = OwnPath()
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:

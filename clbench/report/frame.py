@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from clbench.errors import UserError, unknown
+from clbench.files import named_path
 from clbench.record import Record
 from clbench.report.columns import COLUMNS
 from clbench.report.runs import made_with, runs_of
@@ -28,7 +29,7 @@ def load(path: str | Path = "results", what: str = "runs") -> pd.DataFrame:
     """
     if what not in _FRAMES:
         raise unknown("frame", what, _FRAMES)
-    if not Path(path).is_dir():
+    if not named_path(str(path), "The folder").is_dir():
         raise UserError(f"There is no folder {path}: name the --out of a `clbench run`.")
     records, problems = Store(Path(path)).records()
     for problem in problems:

@@ -108,6 +108,45 @@ def test_what_another_driver_did_meanwhile_is_not_done_again(cluster: Any, tmp_p
     assert f"{damaged.id}.json" in problems
 
 
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """Also not in the Ray that clbench starts."""
+    (tmp_path / "numpy.py").write_text("open('ran', 'w').close()\nraise ImportError")
+    words = "run --methods finetune --epochs 1 --executor ray --workers 1 --out out"
+    command = [sys.executable, "-P", "-m", "clbench", *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert not (tmp_path / "ran").exists()
+    assert done.returncode == 0, done.stderr
+
+
+STRANGER = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+print("inside", ray.get(ray.remote(lambda: 1).remote()))
+"""
+
+
+@pytest.mark.skipif(
+    tuple(map(int, ray.__version__.split(".")[:2])) < (2, 59), reason="Ray asks for no token"
+)
+def test_nobody_without_the_token_gets_into_the_ray_that_clbench_starts(tmp_path: Path) -> None:
+    script = """
+import os, subprocess, sys
+from clbench.executors import Resources
+from clbench.executors.ray import _connect
+ray = _connect(Resources(workers=1))
+mine = ray.get(ray.remote(lambda: 1).remote())
+other = {name: value for name, value in os.environ.items() if "RAY" not in name}
+address = ray.get_runtime_context().gcs_address
+command = [sys.executable, "-W", "ignore", "-c", sys.argv[1], address]
+done = subprocess.run(command, env=other | {"HOME": sys.argv[2]}, capture_output=True, text=True)
+ray.shutdown()
+print(mine, done.returncode, done.stdout)
+"""
+    command = [sys.executable, "-P", "-W", "ignore", "-c", script, STRANGER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+
+
 def test_what_no_node_has_is_refused_in_words(cluster: Any, tmp_path: Path) -> None:
     cluster.add_node(num_cpus=1)
     words = f"run --methods finetune --executor ray --ray-address {cluster.address}"

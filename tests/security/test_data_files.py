@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 import zlib
 from dataclasses import replace
@@ -420,6 +421,46 @@ def test_a_head_of_a_tar_that_announces_much(tmp_path, kind):
     path = write(tmp_path / "x.tar.gz", head + PACKED * 64)
     with pytest.raises(UserError, match="the head of a file has more than"):
         list(members(path, 4 * GIGABYTE, 10))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1" * 2**20,
+        b"2 " * 2**19,
+        b"2 " * 2**18 + b"=" + b"2 " * 2**18,
+        b"0 a=\n",
+        b"-9 a=b\n",
+        b"5 a=b",
+        b"7 a=bc\n9",
+        b"22 GNU.sparse.major=1\n",
+        b"a=b\n",
+        b"7 =abc\n",
+    ],
+)
+@pytest.mark.parametrize("kind", [b"x", b"g"])
+def test_attributes_of_a_tar_are_read_in_linear_time(tmp_path, content, kind):
+    """The patterns of Python's own reader (CVE-2024-6232) take hours or hundreds of gigabytes."""
+    content = content[: 2**20 - 2048]
+    body = tar_head("x", len(content), kind) + content + bytes(-len(content) % 512)
+    path = write(tmp_path / "x.tar.gz", gzip.compress(body + tar_head("y", 0) + bytes(1024)))
+    started = time.process_time()
+    with pytest.raises(UserError, match=r"x\.tar\.gz is damaged"):
+        list(members(path, 10**9, 10))
+    assert time.process_time() - started < 5
+
+
+def test_names_and_sizes_in_the_attributes_of_a_tar_count(tmp_path):
+    name = "Ähre/" + "x" * 200 + ".png"
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "all"}) as made:
+        for number in range(2):
+            member = tarfile.TarInfo(f"{number}{name}")
+            member.size, member.mtime = 700, 1.5
+            member.pax_headers = {"size": "700"}
+            made.addfile(member, io.BytesIO(bytes([number]) * 700))
+    found = [(name, b"".join(content)) for name, content in members(path, 10**6, 10)]
+    assert found == [(f"{number}{name}", bytes([number]) * 700) for number in range(2)]
 
 
 def test_links_devices_and_pipes_in_archives(tmp_path):

@@ -1,8 +1,13 @@
 """What a checkpoint from a stranger and a method that misbehaves can do to a run."""
 
+import collections
 import io
 import os
 import pickle
+import pickletools
+import resource
+import struct
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +22,7 @@ from clbench.errors import UserError
 from clbench.events import Ended, Note
 from clbench.executors import Resources, local, turns
 from clbench.record import Differs, Provenance, Record, Shown, Titles
-from clbench.record_file import encode
+from clbench.record_file import DamagedRecordError, encode
 from clbench.runner import run
 from clbench.store import Store
 
@@ -145,7 +150,93 @@ def code(path: Path) -> None:
     path.write_bytes(pickle.dumps({"record": Evil(), "state": {}}))
 
 
-@pytest.mark.parametrize("make", [bomb, large_structure, expanded, fifo, device, code])
+def structured(path: Path, state: bytes) -> None:
+    """Replace the state in a checkpoint by another pickle."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    [name] = [name for name in parts if name.endswith("/data.pkl")]
+    [record] = [
+        text for _, text, _ in pickletools.genops(parts[name]) if "schema" in str(text)[:20]
+    ]
+    text = b"X" + struct.pack("<I", len(record.encode())) + record.encode()
+    parts[name] = b"\x80\x02}(X\x06\0\0\0record" + text + b"X\x05\0\0\0state" + state + b"u."
+    with zipfile.ZipFile(path, "w") as file:
+        for part, content in parts.items():
+            file.writestr(part, content)
+
+
+def doubled(path: Path) -> None:
+    """Sixty lists, each of which holds the one before twice."""
+    lists = b"".join(b"]q%c(h%ch%ce" % (n, n - 1, n - 1) for n in range(1, 61))
+    structured(path, b"](]q\0" + lists + b"e")
+
+
+def announced(path: Path) -> None:
+    structured(path, b"cbuiltins\nbytearray\n(\x8a\x05" + (4 * 10**9).to_bytes(5, "little") + b"tR")
+
+
+def encoded(path: Path) -> None:
+    """Each step doubles a text."""
+    text = b"X\x04\0\0\0abcdX\x06\0\0\0latin1"
+    for _ in range(31):
+        text = b"c_codecs\nencode\n(" + text + b"tRX\x03\0\0\0hex"
+    structured(path, text[:-8])
+
+
+def colliding(path: Path) -> None:
+    """Keys with the same hash."""
+    keys = (((n + 9) * (2**61 - 1)).to_bytes(10, "little") for n in range(60_000))
+    structured(path, b"}(" + b"".join(b"\x8a\x0a" + key + b"N" for key in keys) + b"u")
+
+
+STRUCTURES = [doubled, announced, encoded, colliding]
+
+
+@pytest.mark.parametrize("make", STRUCTURES)
+def test_a_structure_that_would_take_hours_or_all_memory_is_refused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "x.pt"
+    torch.save({"record": '{"schema": 2}', "state": {}}, path)
+    make(path)
+    before, started = peak(), time.process_time()
+    with pytest.raises((ValueError, TypeError, AttributeError, UserError)) as caught:
+        checkpoint.load(path, "0123456789ab")
+    assert not isinstance(caught.value, DamagedRecordError), "the structure comes before the record"
+    assert time.process_time() - started < 5
+    assert peak() - before < 10**9
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_plain_values_of_all_kinds_come_back_from_a_checkpoint(
+    cell: Callable[..., Any], place: Any
+) -> None:
+    record = run(cell(epochs=1), place)
+    state = {
+        "module": torch.nn.Linear(2, 3).state_dict(),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "types": [torch.ones(2).to(t) for t in (torch.bfloat16, torch.bool, torch.complex64)],
+        "random": [torch.get_rng_state(), {"state": 2**127, "inc": -(2**70)}],
+        "bytes": [b"\xff\0", bytearray(b"\xfe")],
+        "keys": {(1, "a"): 1, None: 2, True: 3, -4: 5, b"6": 7},
+        "sets": [{1, "a", (2, 3)}, collections.Counter("aab"), torch.Size([1, 2])],
+        "others": [torch.float32, torch.device("cpu"), 0.5, float("inf"), (), [[]], {}],
+    }
+    path = Store(place.out).checkpoint_path(record.id)
+    path.write_bytes(checkpoint.packed(record, state))
+    _, found = checkpoint.load(path, record.id)
+    assert str(found) == str(state)
+    assert found["bytes"] == state["bytes"]
+    assert found["keys"] == state["keys"]
+    assert found["sets"] == state["sets"]
+
+
+@pytest.mark.parametrize(
+    "make", [bomb, large_structure, expanded, fifo, device, code, doubled, announced]
+)
 def test_a_checkpoint_that_is_none_is_said_and_the_run_starts_again(
     cell: Callable[..., Any], place: Any, make: Callable[[Path], None]
 ) -> None:

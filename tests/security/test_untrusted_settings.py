@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import clbench
+from clbench.cli.figure import _source
 from clbench.errors import UserError
 from clbench.grid import seed_list
 from clbench.registry import import_class, select, split_list
@@ -136,6 +137,8 @@ SENTENCES = {
     f"study {LONG}.toml": LONG,
     f"show {LONG}.py": "too long",
     f"new method {LONG}": "too long",
+    f"compare {LONG} ewc": "no finished run",
+    f"compare ewc {LONG}": "no finished run",
     "run --seeds 20240101": "`--seeds 20240101,`",
     "run --seeds 99999999999999999999,": "--seeds",
     "run --memory-per-run nan": "--memory-per-run",
@@ -197,6 +200,29 @@ def test_the_python_interface_has_the_same_bounds() -> None:
             clbench.run("finetune", seeds=seeds, progress=False)
     with pytest.raises(UserError, match="threads"):
         clbench.run("finetune", threads=10**13, progress=False)
+    for bad in (
+        {"memory_per_run": float("nan")},
+        {"memory_per_run": float("inf")},
+        {"memory_per_run": "8"},
+        {"workers": 0},
+        {"time_limit": -1},
+        {"gpus_per_run": 10**20},
+        {"partition": "main\ntouch pwned"},
+        {"out": "a\0b"},
+        {"out": "a" * 300},
+        {"data_root": "a\0b"},
+        {"data_root": "~nouser"},
+    ):
+        with pytest.raises(UserError, match=f"{next(iter(bad))}|no such user"):
+            clbench.run("finetune", progress=False, **bad)
+    for path in ("a\0b", "a" * 300):
+        with pytest.raises(UserError, match="a"):
+            clbench.load(path)
+
+
+def test_a_file_of_an_unknown_user_is_a_sentence_in_figures() -> None:
+    with pytest.raises(UserError, match="no such user"):
+        _source("results", None, None, "~nouser/ewc.py")
 
 
 def test_a_long_list_is_split_in_linear_time() -> None:
@@ -234,3 +260,16 @@ def test_a_deleted_folder_is_a_sentence(
 def test_seeds_are_counted_before_repeats_are_dropped() -> None:
     with pytest.raises(UserError, match="10,000 seeds"):
         seed_list([0] * 10_001 + [1], "seeds")
+
+
+@pytest.mark.parametrize(
+    "words", ["show ./{}.py", "run --methods {} --dry-run", "study ./{}.toml", "report --out {}"]
+)
+def test_a_message_neither_steers_the_terminal_nor_floods_it(
+    clbench: Callable[..., Any], words: str
+) -> None:
+    for text in ("a\u202e\x07", "[" * 100_000):
+        result = clbench(*words.format(text).split(" "))
+        assert result.code == 2
+        assert result.err.replace("\n", "").isprintable()
+        assert len(result.err) < 25_000
