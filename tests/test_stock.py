@@ -58,7 +58,7 @@ def _strategy(cls: Any, net: Callable[[Stream], nn.Module] = ordinary, **own: An
     def build(stream: Stream, **settings: Any) -> Any:
         model = net(stream)
         sgd = SGD(model.parameters(), lr=0.05, momentum=0.5)
-        return cls(model=model, optimizer=sgd, **own, **settings)
+        return cls(model=model, optimizer=sgd, criterion=nn.CrossEntropyLoss(), **own, **settings)
 
     return build
 
@@ -82,7 +82,7 @@ def _cope() -> Any:
 
 
 CASES = {
-    # name: how it is built in both, bytes of samples that it keeps, whether it can be resumed
+    # name: how it is built in both, bytes of samples that it keeps, whether it must be resumable
     "replay": (_naive(lambda: plugins.ReplayPlugin(mem_size=60)), 60 * SAMPLE, True),
     "gdumb": (_naive(lambda: plugins.GDumbPlugin(mem_size=60)), 60 * SAMPLE, True),
     "lwf": (_naive(lambda: plugins.LwFPlugin(1, 2)), 0, True),
@@ -188,7 +188,8 @@ def test_it_gives_what_bare_avalanche_gives_and_resumes_or_says_why_not(name: st
     assert memory.architecture == of_model(strategy.model)
     assert replay <= memory.replay <= replay + 12 * SAMPLE  # a batch, or values beside samples
     resumed = [_resumed(build, state, done) for done, state in enumerate(states[:2], 1)]
-    assert resumed == ([rows[1:], rows[2:]] if resumable else [None, None])
+    for rest, same in zip(resumed, [rows[1:], rows[2:]], strict=True):
+        assert rest == same or (rest is None and not resumable)
 
 
 def _state(strategy: StockStrategy) -> bytes | None:
@@ -207,7 +208,7 @@ def _resumed(build: Any, state: bytes | None, done: int) -> list[list[float]] | 
     strategy = built(_method(build), small_stream(EPOCHS))
     try:
         strategy.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
-    except (NotResumable, RuntimeError):  # the network is another one
+    except NotResumable:
         return None
     return _learn(strategy, done)
 

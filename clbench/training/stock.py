@@ -11,14 +11,14 @@ import torch
 from avalanche.models.utils import avalanche_model_adaptation
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
-from torch import nn
+from torch import Tensor, nn
 
 from clbench.memory import Memory, of_model
 from clbench.stream import Stream
 from clbench.training.decided import differences, loss_of
 from clbench.training.kept import find, memory_of, parts
 from clbench.training.schedule import PlateauSchedule
-from clbench.training.state import network_state, save
+from clbench.training.state import NotResumable, network_state, save
 from clbench.training.state_load import load, put_back
 from clbench.training.strategy import CLOCK
 
@@ -62,7 +62,8 @@ class StockStrategy:
         self.schedule.validate = self._validate
         self._scheduled = bool(plugged)
         self._accuracy = _Accuracy()
-        strategy.plugins.insert(0, self._accuracy)
+        # plugins may still change the outputs before the evaluator sees them
+        strategy.plugins.insert(strategy.plugins.index(strategy.evaluator), self._accuracy)
         self.spent: defaultdict[str, float] = defaultdict(float)
 
     @property
@@ -133,7 +134,10 @@ class StockStrategy:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
         for experience in self.stream.avalanche.test_stream:  # a run has tested all tasks before
             avalanche_model_adaptation(self.model, experience)
-        self.model.load_state_dict(state["model"])
+        try:
+            self._load_network(state["model"])
+        except (AttributeError, RuntimeError):
+            raise NotResumable("the method changes the layers of its network") from None
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:
                 plugin.load_state_dict(plugin_state)
@@ -141,6 +145,14 @@ class StockStrategy:
             setattr(self.strategy.clock, name, value)
         fresh = self._state_parts()
         put_back(self.strategy, load(fresh, state["others"], self.strategy, self.stream))
+
+    def _load_network(self, tensors: dict[str, Tensor]) -> None:
+        for name, tensor in tensors.items():  # a buffer may come with the first task
+            place, _, leaf = name.rpartition(".")
+            part = self.model.get_submodule(place)
+            if part._buffers.get(leaf, tensor) is None:
+                part.register_buffer(leaf, torch.empty_like(tensor))
+        self.model.load_state_dict(tensors)
 
     def _parts(self) -> dict[str, Any]:
         own = self._accuracy
