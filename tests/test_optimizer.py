@@ -194,3 +194,13 @@ def test_why_gem_refuses_it():
 def test_a_protocol_in_python_is_checked_too():
     with pytest.raises(UserError, match=r"momentum=0.9 is for sgd"):
         Protocol(optimizer="adam").changed({"momentum": 0.9})
+
+
+def test_rows_of_two_optimizers_name_what_each_of_them_has():
+    from clbench.report.rows import differences
+    from clbench.report.runs import Facts
+
+    sgd = Facts({"protocol.lr": "0.03", "protocol.momentum": "0.9"})
+    adam = Facts({"protocol.lr": "0.03", "protocol.optimizer": "adam", "protocol.beta1": "0.9"})
+    assert list(differences(sgd, [adam]).values()) == ["momentum=0.9", "optimizer=sgd"]
+    assert list(differences(adam, [sgd]).values()) == ["beta1=0.9", "optimizer=adam"]
