@@ -1,14 +1,14 @@
 """The contract of a benchmark: which data, split how, learned by which backbone and protocol."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from clbench.declare import note_definition
 from clbench.errors import UserError
 from clbench.registry import import_class, select
-from clbench.resolve import protocol_of
+from clbench.resolve import choose_network, protocol_of
 
 if TYPE_CHECKING:
     from clbench.data import DataSet
@@ -27,7 +27,8 @@ class Benchmark:
     protocol: ClassVar[dict[str, Any]] = {}
     """The values of its training protocol that differ from `clbench.protocol.Protocol`."""
     backbone: Any = "mlp"
-    """The network of ordinary methods. A benchmark may make it a parameter."""
+    """The network of ordinary methods, as `--backbone` takes it, with paths relative to the file of
+    the benchmark. Write it out as text, or make it a parameter."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,12 +64,15 @@ def open_stream(
         raise UserError(f"{benchmark!r} names several benchmarks: name one.")
     folder = data.data_root(str(data_root) if data_root is not None else None)
     names = declaration.meta.get("datasets", ())
-    made = import_class(declaration)(**declaration.defaults | given)
+    params = declaration.defaults | given
+    made = import_class(declaration)(**params)
+    under = protocol_of(declaration).changed(protocol)
+    network, name = choose_network(None, declaration, params, under.backbone)
     return Stream(
         made.sources({name: data.load(name, folder, accept_data) for name in names}, seed),
         name=declaration.name,
-        backbone=made.backbone,
-        protocol=protocol_of(declaration).changed(protocol),
+        backbone=network,
+        protocol=replace(under, backbone=name if under.backbone else ""),
         given=protocol,
         seed=seed,
         device=device,

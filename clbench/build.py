@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from avalanche.training.templates import SupervisedTemplate
 
+from clbench.backbone import USUAL, Network, find
 from clbench.errors import UserError
 from clbench.limits import TASKS
 from clbench.method import Method
+from clbench.networks import BACKBONES, backbone
 from clbench.networks.dropout import Dropout
 from clbench.registry import import_class
 from clbench.seeding import seed_everything
@@ -29,16 +31,28 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     return Stream(
         sources,
         name=spec.benchmark,
-        backbone=benchmark.backbone,
+        backbone=_network(cell, benchmark.backbone),
         protocol=spec.protocol,
         seed=spec.seed,
         device=spec.device,
     )
 
 
+def _network(cell: Cell, own: str) -> Network:
+    """What the cell trains; `own` is what the live benchmark names, perhaps by code."""
+    declared = cell.spec.benchmark_params.get("backbone", cell.benchmark.meta.get("backbone"))
+    if cell.spec.protocol.backbone or own == (declared or USUAL):
+        return cell.network
+    network = find(own, f"{cell.benchmark.path}: backbone")
+    if network.digest:
+        raise UserError(f"{cell.benchmark.path}: write the backbone out: `backbone = {own!r}`.")
+    return network
+
+
 def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
     """Why cells cannot be trained, by id, found out without training; one seed stands for all."""
     streams: dict[str, Stream | str] = {}
+    built: dict[Stream, str] = {}  # why the network of a stream cannot be trained
     found: dict[str, str] = {}
     for cell in cells:
         spec = cell.spec
@@ -48,6 +62,11 @@ def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
                 streams[key] = _stream_or_reason(cell, datasets)
             stream = streams[key]
             reason = stream if isinstance(stream, str) else refusal(cell, stream)
+            own = cell.method.meta.get("own_network", False)
+            if not (reason or own or isinstance(stream, str)):
+                if stream not in built:
+                    built[stream] = network_problem(stream)
+                reason = built[stream]
         except Exception:
             continue  # no mistake of the user's: the run itself fails, and keeps the traceback
         if reason:
@@ -61,6 +80,19 @@ def _stream_or_reason(cell: Cell, datasets: dict[str, Any]) -> Stream | str:
         return make_stream(on_cpu, datasets)
     except UserError as error:
         return str(error)
+
+
+def network_problem(stream: Stream) -> str:
+    """Why the backbone of a stream cannot be built or trained; empty if it can."""
+    if stream.backbone in BACKBONES:
+        return ""
+    try:
+        least = backbone(stream.network, stream.input_shape).least_batch
+    except UserError as error:
+        return str(error)
+    if least == 1 or stream.protocol.batch_size > 1:
+        return ""
+    return f"{stream.backbone} normalises over the batch, so batch_size=1 is too small."
 
 
 def refusal(cell: Cell, stream: Stream) -> str:

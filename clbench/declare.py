@@ -53,7 +53,7 @@ TYPES: dict[str, Any] = {
 _Values: TypeAlias = dict[str, int | float | bool | str | None]
 META: dict[str, Any] = {
     **dict.fromkeys(("name", "title", "family", "paper", "backbone", "replay_size"), str),
-    **dict.fromkeys(("zero_forgetting", "upper_bound"), bool),
+    **dict.fromkeys(("zero_forgetting", "upper_bound", "own_network"), bool),
     **dict.fromkeys(("backbones", "datasets"), tuple[str, ...]),
     "version": int,
     "protocol": _Values,
@@ -95,12 +95,12 @@ class Field:
             [kind] = set(get_args(kind)) - {type(None)}
         choices: tuple[Any, ...] = ()
         within = Range()
+        if get_origin(kind) is Annotated:
+            kind, *notes = get_args(kind)
+            within = next((note for note in notes if isinstance(note, Range)), within)
         if get_origin(kind) is Literal:
             choices = get_args(kind)
             kind = type(choices[0]) if choices else None
-        elif get_origin(kind) is Annotated:
-            kind, *notes = get_args(kind)
-            within = next((note for note in notes if isinstance(note, Range)), within)
         if kind not in (int, float, bool, str):
             known = ", ".join(TYPES)
             raise UserError(f"{where}: the type of {name} must be one of {known} or Literal[...].")

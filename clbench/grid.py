@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clbench.backbone import of_benchmark, recorded
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.protocol import Protocol
@@ -169,7 +170,9 @@ def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
     params, others = method.checked(spec.method.params), benchmark.checked(spec.benchmark.params)
     names = (benchmark.name, method.name)
     run = RunSpec(*names, spec.seed, others, params, protocol, spec.threads, spec.device)
-    cell = Cell(run, method, benchmark, record.differs)
+    named = protocol.backbone
+    network = recorded(named) if named else of_benchmark(benchmark, others)
+    cell = Cell(run, method, benchmark, record.differs, network)
     if cell.versioned() != spec:
         raise UserError(
             f"Run {record.id} ({cell}) cannot be rebuilt: its method or benchmark has changed. "

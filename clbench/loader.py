@@ -32,7 +32,9 @@ converted batch by batch."""
 class TensorLoader:
     """Iterates over in-memory splits in batches; with `shuffle`, each pass has a new order.
 
-    Inputs that are converted once move to `device` once; others are pinned if it is a GPU.
+    A last batch of fewer than `least` samples joins the batch before it, because batch
+    normalisation cannot train on few. Inputs that are converted once move to `device` once;
+    others are pinned if it is a GPU.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class TensorLoader:
         batch_size: int,
         shuffle: torch.Generator | None = None,
         device: torch.device | str = "cpu",
+        least: int = 1,
     ) -> None:
         self.splits = splits
+        self.least = min(least, batch_size)
         numbers = sum(map(len, splits)) * splits[0].inputs(slice(0, 1)).numel()
         fits = numbers <= FLOATS
         self.home = torch.device(device if fits else "cpu")
@@ -60,7 +64,8 @@ class TensorLoader:
         """The last batch's inputs and the rows of `known` that belong to them."""
 
     def __len__(self) -> int:
-        return -(-len(self.y) // self.batch_size)
+        full, rest = divmod(len(self.y), self.batch_size)
+        return max(1, full) if rest < self.least else full + 1
 
     def __iter__(self) -> Iterator[Batch]:
         n = len(self.y)
@@ -68,7 +73,9 @@ class TensorLoader:
             order = torch.arange(n)
         else:
             order = torch.randperm(n, generator=self.shuffle)
-        for rows in order.to(self.home).split(self.batch_size):
+        sizes = [self.batch_size] * len(self)
+        sizes[-1] += n - sum(sizes)
+        for rows in order.to(self.home).split(sizes):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
             known = self.known

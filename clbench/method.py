@@ -49,6 +49,8 @@ class Method:
     """Parameter -> values of others without which it has no effect."""
     backbones: ClassVar[tuple[str, ...]] = ()
     """The networks that the method can learn with; empty for any."""
+    own_network: ClassVar[bool] = False
+    """Whether it brings a network of its own, so that `--backbone` has no effect and is refused."""
     lays_open: ClassVar[dict[str, dict[str, Any]]] = {}
     """Key in the diagnostics -> how a report shows it: `title`, `kind` (`number`, `layers`,
     `without` or `spaces`), and if wanted `unit` and `names`. A `number` may also have a `warning`,
@@ -76,7 +78,8 @@ class Method:
 
     def refusal(self, stream: "Stream") -> str:
         """Why this method cannot run on the stream: what it declares first, then `refuses`."""
-        facts = {key: getattr(self, key) for key in ("backbones", "fixed", "protocol")}
+        keys = ("backbones", "own_network", "fixed", "protocol")
+        facts = {key: getattr(self, key) for key in keys}
         return declared_refusal(facts, stream.backbone, stream.protocol) or self.refuses(stream)
 
     def refuses(self, stream: "Stream") -> str:
@@ -97,10 +100,12 @@ class Method:
 
 def declared_refusal(facts: Mapping[str, Any], backbone: str, protocol: Protocol) -> str:
     """Why a method cannot run, as far as it declares that; needs no import of the method.
-    `facts` are its `backbones`, `fixed` and `protocol`, like `Declaration.meta`."""
+    `facts` are its `backbones`, `own_network`, `fixed` and `protocol`, like `Declaration.meta`."""
     backbones = facts.get("backbones", ())
     if backbones and backbone not in backbones:
         return f"it can learn with {' or '.join(backbones)}, but not with {backbone}."
+    if facts.get("own_network") and protocol.backbone:
+        return f"it has a network of its own, so {protocol.backbone} would not be used."
     for key, why in facts.get("fixed", {}).items():
         value, needed = getattr(protocol, key), facts["protocol"][key]
         if value != needed:

@@ -14,7 +14,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from clbench.benchmark import Benchmark
 from clbench.errors import UserError
 from clbench.executors import DataSets, Resources
 from clbench.executors.processes import start, why_ended
@@ -125,9 +124,7 @@ def _declared_refusals(cells: list[Cell]) -> dict[str, str]:
     """Why methods refuse cells, by id, as far as their classes declare it."""
     found = {}
     for cell in cells:
-        default = cell.benchmark.meta.get("backbone", Benchmark.backbone)
-        backbone = cell.spec.benchmark_params.get("backbone", default)
-        if reason := declared_refusal(cell.method.meta, backbone, cell.spec.protocol):
+        if reason := declared_refusal(cell.method.meta, cell.network.name, cell.spec.protocol):
             where = f"{cell.labels['method']} cannot run on {cell.spec.benchmark}"
             found[cell.id] = f"{where}: {reason}"
     return found

@@ -3,19 +3,24 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from clbench.declare import Field, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
-from clbench.errors import unknown
+from clbench.declare import Field, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Range
+from clbench.errors import UserError, unknown
+from clbench.labels import text
+
+Decay: TypeAlias = Annotated[float, Range(0, 0.999999)]
+ADAM = ("beta1", "beta2", "eps")
+"""Values that only Adam and AdamW use."""
 
 
 @dataclass(frozen=True)
 class Protocol:
     """How every method is trained on a benchmark, unless the method's paper demands otherwise."""
 
-    lr: Annotated[PositiveFloat, "learning rate of SGD at the start of every task"] = 0.05
+    lr: Annotated[PositiveFloat, "learning rate at the start of every task"] = 0.05
     momentum: Annotated[Fraction, "momentum of SGD"] = 0.0
-    weight_decay: Annotated[NonNegativeFloat, "weight decay of SGD"] = 0.0
+    weight_decay: Annotated[NonNegativeFloat, "weight decay; decoupled in adamw"] = 0.0
     batch_size: Annotated[PositiveInt, "samples per batch"] = 64
     epochs: Annotated[PositiveInt, "maximum number of epochs per task"] = 200
     patience: Annotated[
@@ -35,6 +40,19 @@ class Protocol:
     torch_dropout: Annotated[bool, "dropout draws its masks with torch, which is slow on a CPU"] = (
         False
     )
+    optimizer: Annotated[
+        Literal["sgd", "adam", "adamw"],
+        "sgd, adam or adamw, started anew for every task; the learning rates of the benchmarks are "
+        "for sgd, so give --lr and --lr-min with another one",
+    ] = "sgd"
+    beta1: Annotated[Decay, "decay per step of Adam's mean gradient"] = 0.9
+    beta2: Annotated[Decay, "decay per step of Adam's mean squared gradient"] = 0.999
+    eps: Annotated[PositiveFloat, "number that Adam adds to the divisor of a step"] = 1e-8
+    backbone: Annotated[
+        str,
+        "network of ordinary methods, instead of the benchmark's own: mlp, alexnet, resnet18, "
+        "torchvision:NAME, timm:NAME, a file ./mynet.py, or one that a package offers",
+    ] = ""
 
     def changed(self, values: Mapping[str, Any], whose: str = "") -> "Protocol":
         """This protocol with other values; a UserError names an unknown or a wrong one."""
@@ -43,7 +61,37 @@ class Protocol:
             if name not in PROTOCOL_FIELDS:
                 raise unknown(f"value of the {where}:", name, PROTOCOL_FIELDS)
         checked = {name: PROTOCOL_FIELDS[name].check(v, where) for name, v in values.items()}
-        return dataclasses.replace(self, **checked)
+        made = dataclasses.replace(self, **checked)
+        for name in made.unused:
+            if checked.get(name, PROTOCOL_DEFAULTS[name]) != PROTOCOL_DEFAULTS[name]:
+                theirs, instead = "sgd", "; beta1 is Adam's"
+                if name in ADAM:
+                    theirs, instead = "adam or adamw", ""
+                raise UserError(
+                    f"{where}: {name}={text(checked[name])} is for {theirs}, and the optimizer is "
+                    f"{made.optimizer}: leave one of them out{instead}."
+                )
+        return made
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The values that are for another optimizer."""
+        return ADAM if self.optimizer == "sgd" else ("momentum",)
+
+    def settled(self) -> "Protocol":
+        """The same with the defaults of values that it does not use: a benchmark's momentum is for
+        SGD alone."""
+        return dataclasses.replace(self, **{name: PROTOCOL_DEFAULTS[name] for name in self.unused})
+
+    def recorded(self) -> dict[str, Any]:
+        """The values that a run depends on, as they stand in its spec. Options that are off are
+        left out, so a new option changes no old id."""
+        off = {*self.unused, *(("optimizer",) if self.optimizer == "sgd" else ())}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in off and value is not False and value != ""
+        }
 
 
 PROTOCOL_FIELDS: dict[str, Field] = {

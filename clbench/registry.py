@@ -96,7 +96,8 @@ def check_setting(value: Any, where: str, instead: str = "") -> None:
 
 
 def _is_path(name: str) -> bool:
-    return name.endswith(".py") or "/" in name or "\\" in name
+    # `mine.py:features` names a function in a file, as a backbone
+    return bool(re.search(r"\.py(:\w+)?$", name)) or "/" in name or "\\" in name
 
 
 def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:

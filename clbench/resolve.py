@@ -5,9 +5,10 @@ same spec on the command line.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from clbench.backbone import Network, find, of_benchmark
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.protocol import PROTOCOL_FIELDS, Protocol
@@ -57,7 +58,8 @@ def resolve(
         tuned[key] = method.fields[key].check(value, str(method.path))
     usual_params = method.defaults | tuned
     usual = protocol.changed(demands, str(method.path))
-    return Resolved(usual_params | given, usual_params, usual.changed(overrides), usual)
+    settled = usual.changed(overrides).settled()
+    return Resolved(usual_params | given, usual_params, settled, usual)
 
 
 def make_cell(
@@ -71,17 +73,57 @@ def make_cell(
     device: str = "cpu",
 ) -> Cell:
     """One method on one benchmark with one seed, with all values resolved."""
+    benchmark_given, overrides = _backbone_as_parameter(benchmark, benchmark_given, overrides)
     params = benchmark.defaults | benchmark_given
     found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
+    network, name = choose_network(method, benchmark, params, found.protocol.backbone)
+    protocol = replace(found.protocol, backbone=name)
     spec = RunSpec(
-        benchmark.name, method.name, seed, params, found.params, found.protocol, threads, device
+        benchmark.name, method.name, seed, params, found.params, protocol, threads, device
     )
+    changed = _changed(asdict(found.protocol), asdict(found.usual_protocol))
+    if "backbone" in changed:
+        changed = {key: value for key, value in changed.items() if key != "backbone"}
+        changed |= {"backbone": name} if name else {}
     differs = Differs(
         benchmark=_changed(params, benchmark.defaults),
         method=_changed(found.params, found.usual_params),
-        protocol=_changed(asdict(found.protocol), asdict(found.usual_protocol)),
+        protocol={key: value for key, value in changed.items() if key not in protocol.unused},
     )
-    return Cell(spec, method, benchmark, differs)
+    return Cell(spec, method, benchmark, differs, network)
+
+
+def choose_network(
+    method: Declaration | None, benchmark: Declaration, params: Mapping[str, Any], given: str
+) -> tuple[Network, str]:
+    """What ordinary methods train: the backbone that was `given`, or else the benchmark's own; and
+    its name as the protocol has it. That is empty if the benchmark's declaration says as much: a
+    backbone with code or weights of a user's own is always named, because they may change."""
+    own = of_benchmark(benchmark, params)
+    network = find(given) if given else own
+    if network != own:
+        return network, network.name
+    unused = method is not None and method.meta.get("own_network", False)
+    return own, own.name if own.digest and not unused else ""
+
+
+def _backbone_as_parameter(
+    benchmark: Declaration, given: dict[str, Any], overrides: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a benchmark and the overrides, where `--backbone resnet18` is the value of the
+    benchmark's own parameter if it has one with this choice: the same run has one id."""
+    field, text = benchmark.fields.get("backbone"), overrides.get("backbone")
+    if field is None or not text:
+        return given, overrides
+    if given.get("backbone", text) != text:
+        raise UserError(
+            f"{benchmark.name}[backbone={given['backbone']}] and --backbone {text} name two "
+            "networks: give one."
+        )
+    if text not in field.choices:
+        return given, overrides
+    rest = {key: value for key, value in overrides.items() if key != "backbone"}
+    return given | {"backbone": text}, rest
 
 
 def protocol_of(benchmark: Declaration) -> Protocol:

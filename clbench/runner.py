@@ -202,8 +202,8 @@ def _resume(
     except FileNotFoundError:
         store.write(record)  # a run in its first task has a name
         return strategy, record
-    except NotResumable as reason:
-        listen(cell, Note(f"{cell} starts again, as it cannot be resumed: {reason}."))
+    except NotResumable as missing:
+        listen(cell, Note(f"{cell} starts again, as it cannot be resumed: {missing}."))
         return build(cell, stream), record
     except Exception as error:  # torch.load raises many kinds for a damaged file
         listen(cell, Note(f"{path} is damaged ({type(error).__name__}); {cell} starts again."))

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from clbench.backbone import MLP, Network
 from clbench.declare import Declaration
 from clbench.labels import label, protocol_label
 from clbench.protocol import Protocol
@@ -36,8 +37,7 @@ class RunSpec:
         return {
             "benchmark": {"name": self.benchmark, "params": dict(self.benchmark_params)},
             "method": {"name": self.method, "params": dict(self.method_params)},
-            # options that are off are left out, so a new option changes no old id
-            "protocol": {k: v for k, v in vars(self.protocol).items() if v is not False},
+            "protocol": self.protocol.recorded(),
             "seed": self.seed,
             "threads": self.threads,
             "device": self.device,
@@ -59,6 +59,8 @@ class Cell:
     benchmark: Declaration
     differs: Differs
     """The values that are not the defaults: labels are made of them."""
+    network: Network = MLP
+    """What ordinary methods train."""
 
     @functools.cached_property
     def labels(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline,
 from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
 from torch import Tensor
 
+from clbench.backbone import Network, find
 from clbench.data import DataSet, Images
 from clbench.errors import UserError
 from clbench.protocol import PROTOCOL_FIELDS, Protocol
@@ -124,14 +125,14 @@ class Stream:
         sources: Sequence[Source],
         *,
         name: str,
-        backbone: str,
+        backbone: str | Network,
         protocol: Protocol,
         seed: int,
         device: str = "cpu",
         given: Iterable[str] = PROTOCOL_FIELDS,
     ) -> None:
         self.name = name
-        self.backbone = backbone
+        self.network = find(backbone) if isinstance(backbone, str) else backbone
         self.protocol = protocol
         self.seed = seed
         self.device = device
@@ -149,10 +150,18 @@ class Stream:
         """The same stream under another protocol; another `valid` splits the tasks again."""
         changed = copy.copy(self)
         changed.protocol = protocol
+        if protocol.backbone not in ("", self.protocol.backbone):
+            changed.network = find(protocol.backbone, "backbone")
+            changed.protocol = replace(protocol, backbone=changed.network.name)
         if protocol.valid != self.protocol.valid:
             changed.tasks = [changed._task(k, source) for k, source in enumerate(self._sources)]
             vars(changed).pop("avalanche", None)
         return changed
+
+    @property
+    def backbone(self) -> str:
+        """The name of the network, as a method declares it in `backbones`."""
+        return self.network.name
 
     @property
     def eval_batch(self) -> int:

@@ -37,6 +37,7 @@ class ACL(Method):
     family = "structure"
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
     replay_size = "per_class"
+    own_network = True
     lays_open = {
         "shared_spread": {"title": "Standard deviation of z_S, mean over units", "kind": "number"},
         "shared_dead": {"title": "Share of units of z_S that never vary", "kind": "number"},
@@ -212,6 +213,11 @@ class ACL(Method):
     def refuses(self, stream: Stream) -> str:
         if not (self.shared or self.private):
             return "shared=false and private=false leave no network: switch one of them on."
+        if self.shared_rate not in (0, 1) and stream.protocol.optimizer != "sgd":
+            return (
+                f"shared_rate={self.shared_rate:g} scales the gradient of S, and Adam takes steps "
+                "of one size for gradients of any size: give 0 or 1, or optimizer=sgd."
+            )
         if self.inputs != "scaled" and stream.input_shape[0] != 1:
             return f"inputs={self.inputs} needs gray images: leave it at inputs=scaled."
         return ""

@@ -93,6 +93,12 @@ class AGEM(Method):
     replay_size = "per_class"
     paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, ICLR 2019"
 
+    protocol = {"optimizer": "sgd"}
+    fixed = {
+        "optimizer": "the projected gradient must be the step; Adam scales each weight's part, and "
+        "the loss on the memory could then rise"
+    }
+
     per_class: PositiveInt = 13
     """samples kept per class of each task"""
     reference_batch: PositiveInt = 256

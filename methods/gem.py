@@ -114,6 +114,12 @@ class GEM(Method):
     replay_size = "per_class"
     paper = "Lopez-Paz and Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017"
 
+    protocol = {"optimizer": "sgd"}
+    fixed = {
+        "optimizer": "the projected gradient must be the step; Adam scales each weight's part, and "
+        "the loss on the memory of any past task could then rise"
+    }
+
     per_class: PositiveInt = 13
     """samples kept per class of each task"""
     margin: NonNegativeFloat = 0.5

@@ -167,8 +167,12 @@ class HAT(Method):
             "unit": "%",
         }
     }
-    protocol = {"momentum": 0.0, "weight_decay": 0.0}
-    fixed = {"weight_decay": "it would shrink the weights that past tasks have claimed"}
+    protocol = {"momentum": 0.0, "weight_decay": 0.0, "optimizer": "sgd"}
+    fixed = {
+        "weight_decay": "it would shrink the weights that past tasks have claimed",
+        "optimizer": "the weights of past tasks are protected by small gradients, and Adam takes "
+        "steps of one size for gradients of any size",
+    }
     backbones = ("mlp", "alexnet")  # batch norm and shortcuts have no gates
 
     strength: NonNegativeFloat = 0.75

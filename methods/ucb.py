@@ -104,8 +104,12 @@ class UCB(Method):
         "mean_sigma": {"title": "Mean sigma", "kind": "layers"},
         "sigma_spread": {"title": "Standard deviation of sigma / mean sigma", "kind": "layers"},
     }
-    protocol = {"momentum": 0.0, "weight_decay": 0.0}
-    fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}
+    protocol = {"momentum": 0.0, "weight_decay": 0.0, "optimizer": "sgd"}
+    fixed = {
+        "weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead",
+        "optimizer": "its learning rates follow sigma by scaled gradients, and Adam takes steps of "
+        "one size for gradients of any size",
+    }
     backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1

@@ -88,8 +88,11 @@ class VCL(Method):
     version = 2
     family = "regularization"
     paper = "Nguyen et al., Variational Continual Learning, ICLR 2018"
-    protocol = {"momentum": 0.0, "weight_decay": 0.0}
-    fixed = {"weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead"}
+    protocol = {"momentum": 0.0, "weight_decay": 0.0, "optimizer": "sgd"}
+    fixed = {
+        "weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead",
+        "optimizer": "it always learns by an Adam of its own, at adam_rate times the learning rate",
+    }
     backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
     samples: PositiveInt = 1

@@ -242,7 +242,7 @@ def test_the_schedule_can_be_plugged_in() -> None:
 
 
 def test_what_is_no_strategy_is_named() -> None:
-    with pytest.raises(TypeError, match="Stock.build must return a strategy .* returned Linear"):
+    with pytest.raises(TypeError, match=r"Stock\.build must return a strategy .* returned Linear"):
         built(_method(lambda stream, **_: nn.Linear(1, 1)), small_stream())
 
 

@@ -23,8 +23,8 @@ COMMANDS = {
     "ls": "List methods, benchmarks or results.",
     "show": "Show one method, benchmark or run in full.",
     "data": "Show which data sets are here, and get the others.",
-    "new": "Write a commented file for a method of your own.",
-    "check": "Run the conformance checks on a method.",
+    "new": "Write a commented file for a method, benchmark or backbone of your own.",
+    "check": "Run the checks on a method or benchmark.",
     "sys-info": "Show versions and hardware, and name problems.",
 }
 

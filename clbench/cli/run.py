@@ -28,6 +28,9 @@ def _protocol_options(command: Any) -> Any:
     "run --methods finetune,ewc,agem,er-res,joint --seeds 3",
     "run --methods 'ewc[strength=500],er-res[per_class=5]' --seeds 0,1",
     "run --methods '@memory' --epochs 2 --dry-run",
+    "run --methods finetune,ewc --optimizer adam --lr 0.001 --lr-min 1e-5",
+    "run --methods finetune,ewc --backbone torchvision:resnet18 --epochs 1",
+    "run --methods finetune,ewc --benchmarks ./mine.py --backbone ./mynet.py",
 )
 @click.option(
     "--methods",

@@ -4,13 +4,13 @@
 file.
 """
 
-import traceback
 from collections.abc import Callable, Iterator
 
 import torch
 
 from clbench.conformance import contract, effects
-from clbench.conformance.trial import CLASSES, Finding, Remark, Trial, small_stream
+from clbench.conformance.finding import Finding, finding, raised
+from clbench.conformance.trial import CLASSES, Trial, small_stream
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.registry import import_class
@@ -40,16 +40,6 @@ def check(declaration: Declaration) -> Iterator[Finding]:
     try:
         trial = Trial(declaration)
     except Exception as error:
-        yield Finding(str(contract.trains.__doc__), _raised(error), wrong=True)
+        yield Finding(str(contract.trains.__doc__), raised(error), wrong=True)
         return
-    for function in CHECKS:
-        try:
-            words = function(trial)
-        except Exception as error:
-            words = _raised(error)
-        yield Finding(str(function.__doc__), words, bool(words) and not isinstance(words, Remark))
-
-
-def _raised(error: Exception) -> str:
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"it raised {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
+    yield from (finding(function, trial) for function in CHECKS)

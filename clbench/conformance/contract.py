@@ -11,7 +11,8 @@ import math
 import torch
 
 from clbench.checkpoint import tensors_in
-from clbench.conformance.trial import CLASSES, Remark, Trial, equal_weights
+from clbench.conformance.finding import Remark
+from clbench.conformance.trial import CLASSES, Trial, equal_weights
 from clbench.memory import of_model, of_tensors
 from clbench.registry import FAMILIES
 from clbench.training import StockStrategy

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from avalanche.training.plugins import SupervisedPlugin
 
-from clbench.conformance.trial import Learner, Remark, Trial, equal_weights, small_stream
+from clbench.conformance.finding import Remark
+from clbench.conformance.trial import Learner, Trial, equal_weights, small_stream
 from clbench.declare import Field
 from clbench.errors import UserError
 from clbench.memory import Memory

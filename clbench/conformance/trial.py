@@ -1,7 +1,6 @@
 """One method, trained on a small real stream, for the checks to look at."""
 
 import io
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -24,21 +23,6 @@ IMAGES = 40
 """Training images per class, and the most test images per class."""
 EPOCHS = 4
 Learner: TypeAlias = Strategy | StockStrategy
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found."""
-
-    what: str
-    """The check in words."""
-    words: str = ""
-    """What is wrong, or what a user should know; empty if there is nothing to say."""
-    wrong: bool = False
-
-
-class Remark(str):
-    """What a check says of a method that violates nothing."""
 
 
 class Trial:

@@ -1,9 +1,9 @@
-"""Backbones by name, and the multi-head network that ordinary methods train."""
+"""Backbones, and the multi-head network that ordinary methods train."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clbench.errors import unknown
+from clbench.backbone import Network, find
 from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18
 from clbench.networks.heads import MultiHead
 
@@ -19,13 +19,16 @@ BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {
 }
 
 
-def backbone(name: str, input_shape: Sequence[int]) -> Backbone:
-    """A fresh backbone for inputs of that shape."""
-    if name not in BACKBONES:
-        raise unknown("backbone", name, BACKBONES)
-    return BACKBONES[name](input_shape)
+def backbone(network: Network | str, input_shape: Sequence[int]) -> Backbone:
+    """A fresh backbone for inputs of that shape, of a network or of what `--backbone` takes."""
+    network = find(network) if isinstance(network, str) else network
+    if network.name in BACKBONES:
+        return BACKBONES[network.name](input_shape)
+    from clbench.networks.others import foreign
+
+    return foreign(network, input_shape)
 
 
 def ordinary(stream: "Stream") -> MultiHead:
-    """The benchmark's backbone with one linear head per task."""
-    return MultiHead(backbone(stream.backbone, stream.input_shape), stream.classes)
+    """The stream's backbone with one linear head per task."""
+    return MultiHead(backbone(stream.network, stream.input_shape), stream.classes)

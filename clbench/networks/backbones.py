@@ -14,11 +14,18 @@ class Backbone(nn.Module):
 
     features: int
     """Width of the output."""
+    least_batch = 1
+    """The last batch of an epoch joins the one before it if it has fewer samples."""
     layers: nn.Sequential
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.layers(x)
         return out
+
+
+def least_batch(model: nn.Module) -> int:
+    """The fewest samples that the last batch of an epoch should have."""
+    return max((m.least_batch for m in model.modules() if isinstance(m, Backbone)), default=1)
 
 
 class MLP(Backbone):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clbench import metrics
 from clbench.labels import label
+from clbench.protocol import ADAM
 from clbench.report.columns import COLUMNS
 from clbench.report.escape import short
 from clbench.report.runs import Facts, Key, Run
@@ -162,14 +163,21 @@ def _mark(rows: list[Row]) -> None:
             row.marks |= differences(row.head.learner, rivals)
 
 
+_OF_AN_OPTIMIZER = {f"protocol.{name}" for name in (*ADAM, "momentum")}
+_USUAL = {"protocol.optimizer": "sgd"}  # left out of a spec
+
+
 def differences(own: Facts, rivals: list[Facts]) -> dict[str, str]:
-    """Fact -> `key=value` for every fact in which some rival differs."""
+    """Fact -> `key=value` for every fact in which some rival differs. A run under SGD has no values
+    of Adam, and none of its own is named for them."""
     others = list({rival.key: rival for rival in rivals if rival.key != own.key}.values())
     keys = sorted({key for facts in [own, *others] for key in facts}) if others else []
+    values = _USUAL | own
     return {
-        key: f"{_plain(key)}={_short(own.get(key, NONE))}"
+        key: f"{_plain(key)}={_short(values.get(key, NONE))}"
         for key in keys
         if any(rival.get(key) != own.get(key) for rival in others)
+        and (key in own or key not in _OF_AN_OPTIMIZER)
     }
 
 

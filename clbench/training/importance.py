@@ -26,8 +26,11 @@ def followable(weight: Tensor, strength: float, optimizer: torch.optim.Optimizer
     """The weights of a quadratic penalty, lowered where descent would diverge.
 
     With learning rate r and momentum m, descent on strength/2 weight d^2 diverges if
-    strength * weight > 2 (1 + m) / r. There it becomes 1 / r: one step goes to the centre.
+    strength * weight > 2 (1 + m) / r. There it becomes 1 / r: one step goes to the centre. Adam
+    takes steps of bounded size, so no penalty is too steep for it.
     """
+    if isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW):
+        return weight
     group = optimizer.param_groups[0]
     steep = strength * weight > 2 * (1 + group.get("momentum", 0.0)) / group["lr"]
     return weight.masked_fill(steep, 1 / (strength * group["lr"])) if steep.any() else weight

@@ -61,7 +61,9 @@ class PlateauSchedule(SupervisedPlugin):
         self.on_epoch(self.curve[-1])
         if valid_loss < self._best_loss:
             self._best_loss, self._bad_epochs = valid_loss, 0
-            self._best = {k: v.clone() for k, v in strategy.model.state_dict().items()}
+            self._best = strategy.model.state_dict()  # with the versions of its modules
+            for name, value in self._best.items():
+                self._best[name] = value.clone()
             return
         self._bad_epochs += 1
         if self._bad_epochs >= self.protocol.patience:

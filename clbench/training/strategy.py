@@ -14,10 +14,12 @@ from torch import nn
 
 from clbench.loader import TensorLoader, batches
 from clbench.memory import Memory, of_model
+from clbench.networks.backbones import least_batch
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.decided import differences
 from clbench.training.kept import find, memory_of, parts
+from clbench.training.optimizers import make_optimizer
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import network_state, save
 from clbench.training.state_load import load, put_back
@@ -47,9 +49,9 @@ def _silent_evaluator() -> Any:
 class Strategy(SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
-    Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new SGD over
-    the parameters that require a gradient, runs the plateau schedule first, and has no evaluator
-    unless one is given: Avalanche's copies its state at every hook of every step.
+    Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new optimizer
+    over the parameters that require a gradient, runs the plateau schedule first, and has no
+    evaluator unless one is given: Avalanche's copies its state at every hook of every step.
 
     What a plugin or `build` sets instead (`optimizer`, `adapted_dataset`, `dataloader`, ...) takes
     effect as in Avalanche, by Avalanche's own code, and is told in `decided`.
@@ -199,7 +201,8 @@ class Strategy(SupervisedTemplate):
         shuffle = generator(self.stream.seed, "batches", k)
         splits = [self.stream.tasks[i].train for i in self.training_tasks()]
         started = time.perf_counter()
-        self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle, self.device)
+        least = least_batch(self.model)
+        self.dataloader = TensorLoader(splits, self.train_mb_size, shuffle, self.device, least)
         self.spent["data"] += time.perf_counter() - started
         self._valid = (None, None)
 
@@ -314,14 +317,12 @@ class Strategy(SupervisedTemplate):
         correct, loss, seen = self._sums
         return 100.0 * correct / seen, loss / seen
 
-    def _sgd(self, model: nn.Module) -> torch.optim.SGD:
-        """SGD by the protocol; a plugin's `parameter_groups(model)` have options of their own."""
+    def _sgd(self, model: nn.Module) -> torch.optim.Optimizer:
+        """The protocol's optimizer; a plugin's `parameter_groups(model)` have own options."""
         p = self.stream.protocol
         plugins = [plugin for plugin in self._given if hasattr(plugin, "parameter_groups")]
         own = [group for plugin in plugins for group in plugin.parameter_groups(model)]
         taken = {id(parameter) for group in own for parameter in group["params"]}
         rest = [q for q in model.parameters() if q.requires_grad and id(q) not in taken]
         groups = [{"params": rest}, *own]
-        return torch.optim.SGD(
-            groups, lr=p.lr, momentum=p.momentum, weight_decay=p.weight_decay, foreach=True
-        )
+        return make_optimizer(groups, p)

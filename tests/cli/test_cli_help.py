@@ -89,10 +89,11 @@ def ready(
             return
         if words[:2] == ["compare", "paper"]:
             return
-        for word in words:
+        for option, word in zip(["", *words], words, strict=False):
             for name in re.findall(r"\./(\w+)\.py", word):
                 if not Path(f"{name}.py").exists():
-                    assert clbench(f"new method {name}").code == 0
+                    kind = {"--benchmarks": "benchmark", "--backbone": "backbone"}
+                    assert clbench(f"new {kind.get(option, 'method')} {name}").code == 0
             if word.endswith(".toml"):
                 assert Path(word).exists() or Path(word).write_text(FILES[words[0]])
         if words[0] == "run":
