@@ -73,9 +73,9 @@ def make_cell(
     """One method on one benchmark with one seed, with all values resolved."""
     params = benchmark.defaults | benchmark_given
     found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
-    spec = RunSpec(
-        benchmark.name, method.name, seed, params, found.params, found.protocol, threads, device
-    )
+    machine, digests = (threads, device), (benchmark.digest, method.digest)
+    values = (params, found.params, found.protocol)
+    spec = RunSpec(benchmark.name, method.name, seed, *values, *machine, *digests)
     differs = Differs(
         benchmark=_changed(params, benchmark.defaults),
         method=_changed(found.params, found.usual_params),
