@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from clbench.errors import UserError
-from clbench.files import SOURCE, read_bounded, shown
+from clbench.files import SOURCE, absolute, read_bounded, shown
 
 MODULES = 2000
 """The most modules that the code of one method may have."""
@@ -96,14 +96,14 @@ class _Search:
         self.specs: dict[str, ModuleSpec | None] = {}
         self.top = module.partition(".")[0]
         self.start = module or path.stem
-        self.folder = path.parent
+        self.folder = absolute(path).parent  # Python keeps what it found in `.` for other folders
         self.allowed: Collection[str] | None = None
         """Other top-level modules of the folder that count; None for all."""
         if module and not _is_own(module):
             spec = located(self.top)
             self.specs[self.top] = spec
             first = (*_folders(spec), spec.origin) if spec else ()
-            self.folder = Path(first[0] or path).parent if first else path.parent
+            self.folder = Path(first[0] or path).parent if first else self.folder
             if any(self.folder.glob("*.dist-info")):  # other distributions are installed there too
                 self.allowed = _top_levels(distribution)
 
@@ -158,7 +158,7 @@ class _Search:
 
     def _file(self, name: str, spec: ModuleSpec | None) -> Path | None:
         if name == self.start and (spec is None or not self.top):
-            return self.path
+            return absolute(self.path)
         return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
     def _read(self, file: Path) -> bytes:

@@ -125,7 +125,7 @@ def matches(item: str, made: Made, group: bool = True) -> bool:
     if group and item.startswith("@"):
         return not made.hidden and (item == "@all" or item[1:] == made.family)
     wanted, _, inside = item.partition("[")
-    wanted, at, code = wanted.partition("@") if "/" not in wanted else (wanted, "", "")
+    wanted, at, code = wanted.rpartition("/")[2].partition("@")
     if wanted.endswith(".py"):  # the file of a user's own method, as `clbench run` takes it
         wanted = Path(wanted).stem.replace("_", "-").lower()
     if made.hidden and not at:

@@ -18,7 +18,7 @@ from typing import Any
 from clbench.code import Code, code_of
 from clbench.declare import Declaration, changed_since
 from clbench.errors import UserError
-from clbench.files import SOURCE, read_bounded
+from clbench.files import SOURCE, absolute, read_bounded
 
 
 def module_of(declaration: Declaration) -> ModuleType:
@@ -59,6 +59,7 @@ def _same(name: str, path: Path, code: Code) -> Code:
 
 def _module_of_file(path: Path, code: Code) -> ModuleType:
     """The module of a user's file, in a package that stands for its folder."""
+    path = absolute(path)  # the method may change the current folder
     mark = hashlib.sha256(f"{path} {code.digest}".encode()).hexdigest()[:12]
     package = ModuleType(f"clbench_file_{mark}")
     package.__path__ = [str(path.parent)]
