@@ -1,7 +1,7 @@
 """Which code made a run: today's, or an earlier code of the same method or benchmark.
 
 The newest code of a name has no mark. It is that of today, if a file that the user named or an
-installed method has the name; else that of the newest record. Earlier code is marked
+installed method has the name; else the highest version, and of that the newest record. Earlier code is marked
 `mine@3f2a`, by the beginning of its digest, or `acl@v1`, by its version.
 """
 
@@ -60,12 +60,13 @@ class Editions:
         """From all runs that are shown together, and the codes that are `known` to be newest."""
         seen = list(runs)
         found = cls(dict(known))
-        last: dict[tuple[str, str], tuple[str, Code]] = {}
+        last: dict[tuple[str, str], tuple[int, str, Code]] = {}
         for kind, part, _, finished in seen:
             key, code = (kind, part.name), _code(part)
             found.codes.setdefault(key, set()).add(code)
-            last[key] = max(last.get(key, ("", code)), (finished, code))
-        found.newest = {key: code for key, (_, code) in last.items()} | found.newest
+            now = (code[0], finished, code)
+            last[key] = max(last.get(key, now), now)
+        found.newest = {key: code for key, (_, _, code) in last.items()} | found.newest
         for kind, part, benchmark, _ in seen:
             if found.newest[kind, part.name] == _code(part):
                 found.there.add((kind, part.name, benchmark))

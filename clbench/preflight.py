@@ -163,19 +163,21 @@ def _look(
     except Exception as error:
         pipe.send(Findings([explain_import(error)]))
         return
-    broken: dict[tuple[str, str], str] = {}
+    problems, broken = [], dict[tuple[str, str], str]()
     used = {(d.kind, d.name): d for cell in cells for d in (cell.method, cell.benchmark)}
     for key, declaration in used.items():
         try:
             import_class(declaration)
         except UserError as error:
             broken[key] = str(error)
+            if not declaration.module:  # a file that the user named
+                problems.append(str(error))
     refused: dict[str, str] = {}
     for cell in cells:
         for declaration in (cell.method, cell.benchmark):
             if (key := (declaration.kind, declaration.name)) in broken:
                 refused[cell.id] = broken[key]
-    problems = [text for device in devices if (text := device_problem(device))]
+    problems += [text for device in devices if (text := device_problem(device))]
     sound = [cell for cell in ready if cell.id not in refused]
     mapped = partial(np.load, mmap_mode="r")
     datasets = {name: _with_arrays(dataset, mapped) for name, dataset in files.items()}

@@ -235,13 +235,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         monkeypatch.syspath_prepend(folder)
         monkeypatch.setenv("PYTHONPATH", str(folder))
         importlib.invalidate_caches()
-        read_again()
+        forget()
         return folder / "offered"
 
+    def forget() -> None:
+        read_again()
+        for name in [name for name in sys.modules if name.partition(".")[0] == "offered"]:
+            del sys.modules[name]
+
     yield install
-    read_again()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "offered"]:
-        del sys.modules[name]
+    forget()
 
 
 def test_the_code_of_an_entry_point_is_its_package(site: Callable[..., Path]) -> None:
