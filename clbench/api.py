@@ -6,7 +6,6 @@ result.table(columns=["acc", "bwt"])   # the tables that `clbench run` prints
 """
 
 import sys
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from clbench.files import named_path
 from clbench.grid import Wanted, make_grid, seed_list
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import Record
-from clbench.spec import Cell
+from clbench.registry import read_again
 from clbench.store import Place
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def run(
     for name, value, allowed in (("executor", executor, EXECUTORS), ("rerun", rerun, RERUN)):
         if value not in allowed:
             raise unknown(name, value, allowed)
+    read_again()  # this process may have run an earlier state of the same files
     resources = {key: options.pop(key) for key in _RESOURCES if key in options}
     overrides = {}
     for name, value in options.items():
@@ -83,14 +83,7 @@ def run(
     bad = outcome.without_result
     if len(bad) == len(cells) and all(each.status == "refused" for each in bad):
         raise UserError("\n".join(dict.fromkeys(each.error for each in bad)))
-    result = Result(outcome)
-    if result.stale:
-        warnings.warn(
-            f"{len(result.stale)} of {len(cells)} results were made by another version of the "
-            "method or benchmark, or with other data; rerun='stale' trains them again.",
-            stacklevel=2,
-        )
-    return result
+    return Result(outcome)
 
 
 class Result:
@@ -108,11 +101,6 @@ class Result:
     def failed(self) -> list[NoResult]:
         """The runs that have no result, with their errors."""
         return self.outcome.without_result
-
-    @property
-    def stale(self) -> list[Cell]:
-        """The runs whose result was made by another version of the code, or with other data."""
-        return self.outcome.stale
 
     def frame(self) -> "pd.DataFrame":
         """A DataFrame with one row per run."""
@@ -141,8 +129,7 @@ class Result:
 
     def __repr__(self) -> str:
         done = len(self.outcome.cells) - len(self.failed)
-        stale = f", {len(self.stale)} of them stale" if self.stale else ""
-        return f"<clbench.Result: {done} of {len(self.outcome.cells)} runs have a result{stale}>"
+        return f"<clbench.Result: {done} of {len(self.outcome.cells)} runs have a result>"
 
 
 class Tables:

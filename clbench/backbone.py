@@ -23,9 +23,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from clbench.declare import SOURCE, Declaration
+from clbench.code import located
+from clbench.declare import Declaration
 from clbench.errors import UserError, unknown
-from clbench.files import absolute, named_path, opened, read_bounded, shown
+from clbench.files import SOURCE, absolute, named_path, opened, read_bounded, shown
 from clbench.limits import CHECKPOINT
 
 BUILT_IN = ("mlp", "alexnet", "resnet18")
@@ -55,7 +56,7 @@ class Network:
     @property
     def digest(self) -> str:
         """SHA-256 of what is not clbench's or a library's; empty if all of it is."""
-        return self.code.sha256 if self.code else self.weights_sha256
+        return self.code.digest if self.code else self.weights_sha256
 
 
 MLP = Network(USUAL)
@@ -82,7 +83,9 @@ def find(text: str, where: str = "--backbone", folder: Path | None = None) -> Ne
         return Network(name)
     for point in entry_points(group=GROUP):
         if point.name == name:
-            return _of_entry_point(name, point.value, where)
+            dist = point.dist
+            owner = f"{dist.name} {dist.version}" if dist else ""
+            return _of_entry_point(name, point.value, where, owner)
     known = [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
     raise unknown(
         f"backbone in {where}:" if where != "--backbone" else "backbone",
@@ -164,21 +167,20 @@ def _of_file(name: str, where: str, folder: Path | None) -> Network:
     return _own(path, function or "", path.stem.replace("_", "-").lower(), where)
 
 
-def _of_entry_point(name: str, value: str, where: str) -> Network:
+def _of_entry_point(name: str, value: str, where: str, distribution: str) -> Network:
     module, _, function = value.partition(":")
-    try:
-        spec = importlib.util.find_spec(module)  # imports the packages above the module
-    except Exception:
-        spec = None
+    spec = located(module)
     if spec is None or spec.origin is None:
         raise UserError(
             f"The entry point {name!r} = {value!r} in group {GROUP} names no module: reinstall or "
             "remove the package that offers it."
         )
-    return _own(Path(spec.origin), function, name, where, module)
+    return _own(Path(spec.origin), function, name, where, module, distribution)
 
 
-def _own(path: Path, function: str, name: str, where: str, module: str = "") -> Network:
+def _own(
+    path: Path, function: str, name: str, where: str, module: str = "", distribution: str = ""
+) -> Network:
     try:
         content = read_bounded(path, SOURCE)
         tree = ast.parse(content.decode("utf-8-sig"))
@@ -190,8 +192,10 @@ def _own(path: Path, function: str, name: str, where: str, module: str = "") -> 
         raise UserError(f"{where}: {shown(path)} is not valid Python: {error}.") from None
     function = function or _function_in(tree, path, where)
     sha256 = hashlib.sha256(content).hexdigest()
-    code = Declaration("backbone", name, path, function, module, "", {}, {}, sha256)
-    return Network(f"{name}@{sha256[:DIGITS]}", code=code)
+    code = Declaration(
+        "backbone", name, path, function, module, "", {}, {}, sha256, distribution=distribution
+    )
+    return Network(f"{name}@{code.digest[:DIGITS]}", code=code)
 
 
 def _function_in(tree: ast.Module, path: Path, where: str) -> str:

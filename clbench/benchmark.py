@@ -21,7 +21,7 @@ class Benchmark:
 
     title: ClassVar[str] = ""
     version: ClassVar[int] = 1
-    """Raise it when the stream changes: old records become stale."""
+    """Raise it when the stream changes: methods are then trained anew."""
     datasets: ClassVar[tuple[str, ...]] = ()
     """Names of the data sets that it needs."""
     protocol: ClassVar[dict[str, Any]] = {}

@@ -9,16 +9,17 @@ import time
 from dataclasses import dataclass
 
 from clbench.errors import UserError
-from clbench.events import Ended, Event, Listener
+from clbench.events import Ended, Event, Listener, Note
 from clbench.executors import Resources
-from clbench.grid import State, state_of, to_run
+from clbench.files import as_typed
+from clbench.grid import State, is_stale, state_of, to_run
 from clbench.preflight import Findings, OpenedData, check, open_data
 from clbench.record import Record
 from clbench.spec import Cell
 from clbench.store import Place, Store
 
-RERUN = ("missing", "failed", "stale", "all")
-"""What may be trained besides runs that are missing or unfinished."""
+RERUN = ("missing", "failed", "all")
+"""What may be trained besides runs that are missing, unfinished or stale."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Outcome:
 
     cells: list[Cell]
     records: list[Record]
-    """Of all cells that have one, in the order of the cells."""
+    """Of all cells that have one which is not stale, in the order of the cells."""
     states: dict[str, State]
     """By id."""
     ended: dict[str, Ended]
@@ -75,14 +76,9 @@ class Outcome:
     """The part of `run_seconds` that earlier campaigns had spent."""
 
     @property
-    def stale(self) -> list[Cell]:
-        """Cells whose result was made by another version of the code, or with other data."""
-        return [cell for cell in self.cells if self.states[cell.id].word == "stale"]
-
-    @property
     def without_result(self) -> list[NoResult]:
-        """The cells that have no result."""
-        bad = [cell for cell in self.cells if self.states[cell.id].word not in ("done", "stale")]
+        """The cells that have no result of today's code and data."""
+        bad = [cell for cell in self.cells if self.states[cell.id].word != "done"]
         return [self._no_result(cell) for cell in bad]
 
     def _no_result(self, cell: Cell) -> NoResult:
@@ -123,7 +119,8 @@ def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcom
         _train(plan, hear)
     store = Store(plan.place.out)
     states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in cells}
-    records = [r for cell in cells if (r := store.read(cell.id)) is not None]
+    fresh = [cell for cell in cells if states[cell.id].word != "stale"]
+    records = [r for cell in fresh if (r := store.read(cell.id)) is not None]
     resumed = [plan.states[cell.id] for cell in plan.chosen]
     return Outcome(
         cells,
@@ -142,12 +139,23 @@ def _train(plan: Plan, listen: Listener) -> None:
         raise UserError(found.in_words())
     store = Store(plan.place.out)
     willing = [cell for cell in plan.chosen if cell.id not in found.refused]
+    stale = [cell for cell in willing if plan.states[cell.id].word == "stale"]
     for cell in plan.chosen:
         if cell.id in found.refused:
             listen(cell, Ended("refused", found.refused[cell.id]))
         elif plan.states[cell.id].word in ("failed", "stale", "done"):
             with store.lease(cell.id) as mine:
-                if mine:  # else another command has begun to train it anew
+                # else another command has begun to train it anew, or has done so
+                if mine and (cell not in stale or _still_stale(cell, plan, store)):
                     store.replace(cell.id)
+    if stale:
+        whose = "another version of the method or benchmark, or with other data"
+        moved = f"moved to {as_typed(store.root / 'replaced')}"
+        listen(stale[0], Note(f"Records of {whose}: {len(stale)}, {moved} and trained again."))
     engine = importlib.import_module(f"clbench.executors.{plan.executor}")
     engine.run_cells(willing, plan.place, plan.resources, plan.data.sets, listen)
+
+
+def _still_stale(cell: Cell, plan: Plan, store: Store) -> bool:
+    record = store.read(cell.id)
+    return record is not None and is_stale(cell, record, plan.data.checksums)

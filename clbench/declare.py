@@ -12,6 +12,7 @@ class that is imported.
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import math
 import sys
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
+from clbench import provenance
+from clbench.code import Code, code_of
 from clbench.errors import UserError, unknown
 from clbench.limits import TASKS
 
@@ -64,8 +67,6 @@ META: dict[str, Any] = {
     "lays_open": dict[str, Any],
 }
 """Facts that clbench reads from a class, and their types."""
-SOURCE = 10**6
-"""The most bytes that a file of a method or benchmark may have."""
 MOST = 2**63
 """No whole number may be as large."""
 DEFINED: WeakKeyDictionary[type[Any], tuple[str, int]] = WeakKeyDictionary()
@@ -168,9 +169,11 @@ class Declaration:
     sha256: str = ""
     """Of the file, as it was read; what is imported must have it too."""
     source: str = dataclasses.field(default="", repr=False)
-    """The code of a class that the user handed over in Python."""
+    """The code of a class of a notebook or a script, for which no file can be imported."""
     payload: bytes = dataclasses.field(default=b"", repr=False)
-    """That class, pickled by value, if no file can be imported for it."""
+    """That class, pickled by value."""
+    distribution: str = ""
+    """Name and version of the distribution whose entry point it is."""
 
     @property
     def title(self) -> str:
@@ -180,12 +183,24 @@ class Declaration:
     def version(self) -> int:
         return int(self.meta.get("version", 1))
 
+    @functools.cached_property
+    def code(self) -> Code:
+        """The files that make it, as they are when this is first asked for. A UserError if its own
+        file has changed since it was read."""
+        if self.payload:
+            return Code()
+        found = code_of(self.path, self.module, self.distribution, provenance.changed_modules())
+        own = dict(found.modules).get(self.module or self.path.stem, self.sha256)
+        if self.sha256 and own != self.sha256:
+            raise changed_since(self.path)
+        return found
+
     @property
     def digest(self) -> str:
-        """SHA-256 of a user's code, which stands in for a version; empty for an installed one."""
+        """SHA-256 of its code; empty for clbench's own, whose version tells what it is."""
         if self.source:
             return hashlib.sha256(self.source.encode()).hexdigest()
-        return "" if self.module else self.sha256
+        return self.code.digest
 
     def values(self, given: dict[str, str]) -> dict[str, Any]:
         """Typed values of the text that a user wrote in brackets."""
@@ -207,6 +222,12 @@ class Declaration:
     @property
     def defaults(self) -> dict[str, Any]:
         return {name: field.default for name, field in self.fields.items()}
+
+
+def changed_since(path: Path) -> UserError:
+    """The error for code that was edited while a command was using it: a record that names one code
+    must not have the numbers of another."""
+    return UserError(f"{path} has changed since this command read it; run the command again.")
 
 
 def declared(cls: type[Any]) -> Declaration:

@@ -8,6 +8,10 @@ class UserError(Exception):
     """A mistake of the user's, in words: what is wrong, where, and what to type instead."""
 
 
+class BrokenWarning(UserWarning):
+    """An installed method or benchmark is left out because it is broken."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'ewc'?` for a near miss, else an empty string."""
     close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 from clbench.errors import UserError
 
+SOURCE = 10**6
+"""The most bytes that a file of Python code may have."""
 TOML = 10**6
 """The most bytes that a TOML file may have."""
 DOTS = 100

@@ -135,28 +135,34 @@ class State:
 
 
 def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) -> State:
-    """The state of one cell. `stale` is a result of another version of the method or benchmark, or
-    of other data than those whose SHA-256 `checksums` has, by name."""
+    """The state of one cell. `stale` is a result or a failure of another version of the method or
+    benchmark, or with other data than those whose SHA-256 `checksums` has, by name."""
     record = store.read(cell.id)
     if store.is_running(cell.id):
         return State("running", record)
     if record is None:
         return State("missing")
-    if record.status == "done":
-        now = checksums or {}
-        other_data = any(
-            used.sha256 != now.get(name, used.sha256) for name, used in record.data.items()
-        )
-        stale = other_data or record.spec != cell.versioned()
-        return State("stale" if stale else "done")
-    return State(record.status, record)
+    if record.status == "partial":  # if it is of another version, it begins again
+        return State("partial", record)
+    if is_stale(cell, record, checksums):
+        return State("stale")
+    return State(record.status, record if record.status == "failed" else None)
+
+
+def is_stale(cell: Cell, record: Record, checksums: dict[str, str] | None = None) -> bool:
+    """Whether a record of the cell was made by another version, or with other data."""
+    now = checksums or {}
+    used = record.data.items()
+    other_data = any(data.sha256 != now.get(name, data.sha256) for name, data in used)
+    return other_data or record.spec != cell.versioned()
 
 
 def to_run(states: dict[str, State], rerun: str) -> set[str]:
-    """Ids of the cells that the command trains: unfinished ones, and those that `--rerun` adds."""
-    words = {"missing", "partial", "running"}
+    """Ids of the cells that the command trains: those without a result of today's code and data,
+    and those that `--rerun` adds."""
+    words = {"missing", "partial", "running", "stale"}
     if rerun != "missing":
-        words |= {"failed", "stale", "done"} if rerun == "all" else {rerun}
+        words |= {"failed", "done"} if rerun == "all" else {rerun}
     return {run_id for run_id, state in states.items() if state.word in words}
 
 
@@ -169,14 +175,15 @@ def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
     protocol = Protocol().changed(spec.protocol)
     params, others = method.checked(spec.method.params), benchmark.checked(spec.benchmark.params)
     names = (benchmark.name, method.name)
-    run = RunSpec(*names, spec.seed, others, params, protocol, spec.threads, spec.device)
+    machine, digests = (spec.threads, spec.device), (benchmark.digest, method.digest)
+    run = RunSpec(*names, spec.seed, others, params, protocol, *machine, *digests)
     named = protocol.backbone
     network = recorded(named) if named else of_benchmark(benchmark, others)
     cell = Cell(run, method, benchmark, record.differs, network)
     if cell.versioned() != spec:
         raise UserError(
             f"Run {record.id} ({cell}) cannot be rebuilt: its method or benchmark has changed. "
-            "clbench run --rerun stale trains it again."
+            "`clbench run` trains it with the code of today."
         )
     return cell
 

@@ -32,7 +32,7 @@ class Method:
     paper: ClassVar[str] = ""
     """Authors, title, venue, year."""
     version: ClassVar[int] = 1
-    """Raise it when the method gives other results than before: old records become stale."""
+    """Raise it when the method gives other results than before: it is then trained anew."""
     zero_forgetting: ClassVar[bool] = False
     """Whether no past prediction can change, by construction; tables then print BWT as `Zero`."""
     upper_bound: ClassVar[bool] = False

@@ -35,7 +35,6 @@ def declaration_of(cls: type[Any]) -> Declaration:
     if _is_importable(cls, file):
         package_module = cls.__module__ if "." in cls.__module__ else ""  # may import neighbours
         found = read_declaration(file, kind, package_module, class_name=cls.__name__)
-        found = replace(found, source=file.read_bytes().decode())  # as the hash of a file
     else:
         nodes = [(_definition(c)[0], Path(DEFINED[c][0])) for c in chain]
         found = declaration(kind, nodes, file, usual=kebab(cls.__name__))

@@ -160,19 +160,25 @@ def _look(
     except Exception as error:
         pipe.send(Findings([explain_import(error)]))
         return
-    problems, broken = [], []
+    problems, broken = [], dict[tuple[str, str], str]()
     used = {(d.kind, d.name): d for cell in cells for d in (cell.method, cell.benchmark)}
-    for declaration in used.values():
+    for key, declaration in used.items():
         try:
             import_class(declaration)
         except UserError as error:
-            problems.append(str(error))
-            broken.append(declaration)
+            broken[key] = str(error)
+            if not declaration.module:  # a file that the user named
+                problems.append(str(error))
+    refused: dict[str, str] = {}
+    for cell in cells:
+        for declaration in (cell.method, cell.benchmark):
+            if (key := (declaration.kind, declaration.name)) in broken:
+                refused[cell.id] = broken[key]
     problems += [text for device in devices if (text := device_problem(device))]
-    sound = [c for c in ready if c.method not in broken and c.benchmark not in broken]
+    sound = [cell for cell in ready if cell.id not in refused]
     mapped = partial(np.load, mmap_mode="r")
     datasets = {name: _with_arrays(dataset, mapped) for name, dataset in files.items()}
-    pipe.send(Findings(problems, refusals(sound, datasets)))
+    pipe.send(Findings(problems, refused | refusals(sound, datasets)))
 
 
 def _with_arrays(dataset: "DataSet", change: Any) -> "DataSet":

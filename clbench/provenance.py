@@ -1,6 +1,7 @@
 """Where a number came from: versions, git state, hardware. Imports nothing heavy."""
 
 import contextlib
+import functools
 import os
 import platform
 import subprocess
@@ -40,6 +41,24 @@ def git_state() -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+@functools.cache
+def changed_modules() -> frozenset[str]:
+    """The modules of clbench's own methods and benchmarks whose files have changes that are not
+    committed: `{"clbench.methods.ewc"}`. None are if clbench is no git checkout."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return frozenset()
+    command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain", "-z"]
+    command += ["--no-renames", "--untracked-files=all", "--", "methods", "benchmarks"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError, UnicodeDecodeError):
+        return frozenset()
+    files = [Path(entry[3:]) for entry in said.split("\0") if entry.endswith(".py")]
+    names = [".".join(("clbench", *file.with_suffix("").parts)) for file in files]
+    return frozenset(name.removesuffix(".__init__") for name in names)
 
 
 def cpu() -> str:

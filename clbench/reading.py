@@ -17,9 +17,9 @@ from typing import Any, get_origin
 
 import msgspec
 
-from clbench.declare import META, SOURCE, Declaration, Field
+from clbench.declare import META, Declaration, Field
 from clbench.errors import UserError
-from clbench.files import read_bounded, shown
+from clbench.files import SOURCE, read_bounded, shown
 from clbench.limits import SENTENCE
 from clbench.record import Shown
 from clbench.record_file import in_words

@@ -5,22 +5,25 @@ A package offers its own by entry points in the groups `clbench.methods` and `cl
 each `name = "package.module:Class"`.
 """
 
+import contextlib
 import fnmatch
-import hashlib
 import importlib
-import importlib.util
 import pickle
 import re
-import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import entry_points
+from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
-from clbench.declare import SOURCE, Declaration
-from clbench.errors import UserError, unknown
-from clbench.files import named_path, read_bounded
+from clbench import provenance
+from clbench.code import located
+from clbench.declare import Declaration
+from clbench.errors import BrokenWarning, UserError, unknown
+from clbench.files import named_path, shown
+from clbench.importing import module_of
 from clbench.reading import read_declaration
 
 FAMILIES = {
@@ -31,43 +34,90 @@ FAMILIES = {
 }
 
 
+@dataclass(frozen=True)
+class Installed:
+    """All methods (or benchmarks) that are installed."""
+
+    found: dict[str, Declaration] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    """Name -> why it is left out."""
+
+
 @cache
-def declarations(kind: str) -> dict[str, Declaration]:
-    """All methods (or benchmarks) that are installed, by name; two of one name are an error."""
-    found: dict[str, Declaration] = {}
-    package = f"clbench.{kind}s"
+def installed(kind: str) -> Installed:
+    """The installed methods (or benchmarks). What is broken costs itself and one warning; of two
+    with one name the first counts, and clbench's own come first."""
+    package, all_of_them = f"clbench.{kind}s", Installed()
     for folder in importlib.import_module(package).__path__:
         for path in sorted(Path(folder).glob("*.py")):
             if not path.name.startswith("_"):
-                add(found, read_declaration(path, kind, f"{package}.{path.stem}"))
-    for point in entry_points(group=package):
-        add(found, _from_entry_point(kind, point.name, point.value))
-    return dict(sorted(found.items()))
+                with _suspected(all_of_them, kind, path.stem.replace("_", "-"), str(path)):
+                    add(all_of_them.found, read_declaration(path, kind, f"{package}.{path.stem}"))
+    for point in _entry_points(package):
+        where = f"the entry point {point.name!r} = {point.value!r}"
+        with _suspected(all_of_them, kind, point.name, where):
+            add(all_of_them.found, _from_entry_point(kind, point))
+    return replace(all_of_them, found=dict(sorted(all_of_them.found.items())))
+
+
+def declarations(kind: str) -> dict[str, Declaration]:
+    """All methods (or benchmarks) that are installed and not broken, by name."""
+    return installed(kind).found
+
+
+def read_again() -> None:
+    """Forget what was read and hashed: files may have changed since the last command."""
+    installed.cache_clear()
+    provenance.changed_modules.cache_clear()
+
+
+@contextlib.contextmanager
+def _suspected(all_of_them: Installed, kind: str, name: str, where: str) -> Iterator[None]:
+    """Whatever reading a method or benchmark raises makes it a broken one."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        sentence = shown(f"The {kind} {name!r} is left out ({where}). {reason}")
+        all_of_them.broken[name] = sentence
+        warnings.warn(sentence, BrokenWarning, stacklevel=2)
 
 
 def add(known: dict[str, Declaration], new: Declaration) -> None:
     """Add a declaration; a UserError if another method or benchmark has the name."""
     old = known.get(new.name)
     if old is not None and old.path.resolve() != new.path.resolve():
+        hint = 'for example by `name = "..."` in its class'
+        if new.distribution:
+            hint = "the entry point or the other"
         raise UserError(
             f"Two {new.kind}s are named {new.name!r}: {old.path} and {new.path}. "
-            'Rename one, for example by `name = "..."` in its class.'
+            f"Rename one, {hint}."
         )
     known[new.name] = new
 
 
-def _from_entry_point(kind: str, name: str, value: str) -> Declaration:
-    module, _, class_name = value.partition(":")
+def _entry_points(group: str) -> list[metadata.EntryPoint]:
+    """The entry points of a group; a distribution whose list cannot be read has none."""
     try:
-        spec = importlib.util.find_spec(module)  # imports the packages above the module
+        return list(metadata.entry_points(group=group))
     except Exception:
-        spec = None
-    if spec is None or spec.origin is None:
-        raise UserError(
-            f"The entry point {name!r} = {value!r} in group clbench.{kind}s names no module: "
-            "reinstall or remove the package that offers it."
-        )
-    return read_declaration(Path(spec.origin), kind, module, name, class_name)
+        found = []
+        for distribution in metadata.distributions():
+            with contextlib.suppress(Exception):
+                found += [point for point in distribution.entry_points if point.group == group]
+        return found
+
+
+def _from_entry_point(kind: str, point: metadata.EntryPoint) -> Declaration:
+    module, _, class_name = point.value.partition(":")
+    spec = located(module.strip())
+    if spec is None or spec.origin is None or not spec.has_location:
+        raise UserError("It names no module: reinstall or remove the package that offers it.")
+    path = Path(spec.origin)
+    read = read_declaration(path, kind, module.strip(), point.name, class_name.strip())
+    dist = point.dist
+    return replace(read, distribution=f"{dist.name} {dist.version}" if dist else "")
 
 
 def split_list(text: str) -> list[str]:
@@ -132,9 +182,9 @@ def select(kind: str, text: str) -> list[tuple[Declaration, dict[str, Any]]]:
 def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declaration]:
     if _is_path(name):
         path = named_path(name, f"--{kind}s", home=True)
-        for installed in known.values():
-            if installed.path.resolve() == path.resolve():
-                return [installed]
+        for other in known.values():
+            if other.path.resolve() == path.resolve():
+                return [other]
         if path.suffix != ".py":
             raise UserError(f"--{kind}s {name}: the file of a {kind} must end in .py.")
         mine = read_declaration(path, kind)
@@ -151,29 +201,16 @@ def _named(kind: str, name: str, known: dict[str, Declaration]) -> list[Declarat
             raise UserError(f"No {kind} matches {name!r}. Known: {', '.join(known)}.")
         return matches
     if name not in known:
+        if name in (broken := installed(kind).broken):
+            raise UserError(broken[name])
+        if "@" in name:
+            raise UserError(
+                f"--{kind}s {name}: only the code of today can be trained: leave out "
+                f"{name[name.index('@') :]}. `report`, `figure`, `compare`, `status` and "
+                "`ls results` take it."
+            )
         raise unknown(kind, name, known, f"`clbench ls {kind}s` lists all.")
     return [known[name]]
-
-
-@cache
-def _module_of_file(path: Path, sha256: str) -> ModuleType:
-    """The module in a file with this hash: the very bytes that were hashed are executed."""
-    content = read_bounded(path, SOURCE)
-    _check_unchanged(path, content, sha256)
-    name = f"clbench_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    code = compile(content.decode("utf-8-sig"), str(path), "exec", dont_inherit=True)
-    exec(code, vars(module))
-    return module
-
-
-def _check_unchanged(path: Path, content: bytes, sha256: str) -> None:
-    """A record that names one code must not have the numbers of another."""
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise UserError(f"{path} has changed since this command read it; run the command again.")
 
 
 @cache
@@ -185,14 +222,20 @@ def import_class(declaration: Declaration) -> type[Any]:
     """Import the class of a declaration. A file that fails to import is a UserError."""
     if declaration.payload:
         return _unpickled(declaration.payload)
-    name, path, sha256 = declaration.module, declaration.path, declaration.sha256
     try:
-        module = importlib.import_module(name) if name else _module_of_file(path, sha256)
-        if name and sha256:
-            _check_unchanged(path, read_bounded(path, SOURCE), sha256)
-        return cast(type[Any], getattr(module, declaration.class_name))
+        return cast(type[Any], getattr(module_of(declaration), declaration.class_name))
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{path} does not import: {reason}") from error
+        reason = f"{type(error).__name__}: {error}{_relative(declaration, error)}"
+        raise UserError(f"{declaration.path} does not import: {reason}") from error
+
+
+def _relative(declaration: Declaration, error: BaseException) -> str:
+    """What to write for a neighbour that Python does not find by its plain name."""
+    name = str(getattr(error, "name", "") or "").partition(".")[0]
+    folder = declaration.path.parent
+    there = (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+    if not isinstance(error, ModuleNotFoundError) or not there:
+        return ""
+    return f". It is in the same folder: write `from . import {name}` or `from .{name} import ...`"

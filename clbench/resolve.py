@@ -77,10 +77,9 @@ def make_cell(
     params = benchmark.defaults | benchmark_given
     found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
     network, name = choose_network(method, benchmark, params, found.protocol.backbone)
-    protocol = replace(found.protocol, backbone=name)
-    spec = RunSpec(
-        benchmark.name, method.name, seed, params, found.params, protocol, threads, device
-    )
+    values = (params, found.params, replace(found.protocol, backbone=name))
+    machine, digests = (threads, device), (benchmark.digest, method.digest)
+    spec = RunSpec(benchmark.name, method.name, seed, *values, *machine, *digests)
     changed = _changed(asdict(found.protocol), asdict(found.usual_protocol))
     if "backbone" in changed:
         changed = {key: value for key, value in changed.items() if key != "backbone"}
@@ -88,7 +87,7 @@ def make_cell(
     differs = Differs(
         benchmark=_changed(params, benchmark.defaults),
         method=_changed(found.params, found.usual_params),
-        protocol={key: value for key, value in changed.items() if key not in protocol.unused},
+        protocol={key: value for key, value in changed.items() if key not in found.protocol.unused},
     )
     return Cell(spec, method, benchmark, differs, network)
 

@@ -31,12 +31,15 @@ class RunSpec:
     protocol: Protocol = field(default_factory=Protocol)
     threads: int = 1
     device: str = "cpu"
+    benchmark_code: str = ""
+    """Digest of its code; empty for clbench's own."""
+    method_code: str = ""
 
     def canonical(self) -> dict[str, Any]:
         """The spec as plain JSON values, as it stands in a record."""
         return {
-            "benchmark": {"name": self.benchmark, "params": dict(self.benchmark_params)},
-            "method": {"name": self.method, "params": dict(self.method_params)},
+            "benchmark": _part(self.benchmark, self.benchmark_params, self.benchmark_code),
+            "method": _part(self.method, self.method_params, self.method_code),
             "protocol": self.protocol.recorded(),
             "seed": self.seed,
             "threads": self.threads,
@@ -48,6 +51,11 @@ class RunSpec:
         """Twelve hex digits of the SHA-256 of the canonical form."""
         text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _part(name: str, params: dict[str, Any], digest: str) -> dict[str, Any]:
+    part = {"name": name, "params": dict(params)}
+    return part | {"source": digest} if digest else part
 
 
 @dataclass(frozen=True)
@@ -77,13 +85,10 @@ class Cell:
         return self.spec.id
 
     def versioned(self) -> Spec:
-        """The spec with the versions of the method and the benchmark, as records carry it. A user's
-        code promises no version, so its hash is added."""
+        """The spec with the versions of the method and the benchmark, as records carry it."""
         spec = self.spec.canonical()
         for kind, declaration in (("method", self.method), ("benchmark", self.benchmark)):
             spec[kind]["version"] = declaration.version
-            if digest := declaration.digest:
-                spec[kind]["source"] = digest
         return msgspec.convert(spec, Spec)
 
     def __str__(self) -> str:

@@ -84,6 +84,16 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _as_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No id depends on what is not yet committed in the checkout that is tested."""
+    from functools import cache
+
+    from clbench import provenance
+
+    monkeypatch.setattr(provenance, "changed_modules", cache(frozenset))
+
+
 @pytest.fixture
 def clbench(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

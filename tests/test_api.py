@@ -93,18 +93,6 @@ def test_a_mistake_is_a_user_error_and_trains_nothing(
     assert Store(tmp_path / "out").records() == ([], [])
 
 
-def test_results_of_older_code_are_named(
-    tiny: Path, tmp_path: Path, method_file: Callable[..., Path]
-) -> None:
-    mine = method_file("mine")
-    run(tiny, tmp_path / "out", str(mine), epochs=1)
-    mine.write_text(mine.read_text() + "# changed\n")
-    with pytest.warns(UserWarning, match="rerun='stale'"):
-        result = run(tiny, tmp_path / "out", str(mine), epochs=1)
-    assert len(result.stale) == 1
-    assert run(tiny, tmp_path / "out", str(mine), epochs=1, rerun="stale").stale == []
-
-
 def test_all_problems_are_in_one_error(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(clbench.UserError) as caught:
         clbench.run(

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from clbench.campaign import carry_out, make_plan
 from clbench.errors import UserError
-from clbench.events import Ended, EpochEnded, Started, TaskEnded
+from clbench.events import Ended, EpochEnded, Note, Started, TaskEnded
 from clbench.preflight import Findings
+from clbench.record_file import read
 from clbench.store import Store
 
 FAILS = """
@@ -69,16 +71,29 @@ def test_an_outcome_says_how_each_cell_ended(
     assert (failed.status, failed.now) == ("failed", False)
 
 
-def test_a_stale_run_is_trained_again_only_if_asked(
+def test_a_run_of_another_version_is_trained_again(
     cell: Callable[..., Any], place: Any, method_file: Callable[..., Path]
 ) -> None:
-    path = method_file("mine")
-    carry_out(make_plan([cell(str(path))], place))
-    path.write_text(path.read_text() + "\n# changed\n")
-    changed = [cell(str(path))]
-    assert carry_out(make_plan(changed, place)).stale == changed
-    outcome = carry_out(make_plan(changed, place, rerun="stale"))
-    assert (outcome.stale, len(outcome.ended)) == ([], 1)
+    """Its earlier record is moved away, except if the method is refused now: then the outcome has
+    no old number for it."""
+    mine = cell("finetune")
+    [old] = carry_out(make_plan([mine], place)).records
+    newer = replace(mine, method=replace(mine.method, meta=mine.method.meta | {"version": 9}))
+    heard = []
+    plan = make_plan([newer], place)
+    assert plan.chosen == [newer]
+    outcome = carry_out(plan, lambda cell, event: heard.append(event))
+    assert [record.spec.method.version for record in outcome.records] == [9]
+    assert any("another version" in event.text for event in heard if isinstance(event, Note))
+    assert read(place.out / "replaced" / f"{old.id}.json") == old
+
+    source = "import nothing_at_all\nfrom clbench import Method\nclass X(Method): pass"
+    path = method_file("bad", source)
+    bad = cell(str(path))
+    broken = replace(mine, method=replace(bad.method, name="finetune"))
+    refused = carry_out(make_plan([broken], place))
+    assert (refused.records, len(refused.without_result)) == ([], 1)
+    assert Store(place.out).read(mine.id) is not None
 
 
 def test_ctrl_c_passes_through_and_leaves_no_worker(cell: Callable[..., Any], place: Any) -> None:

@@ -11,6 +11,7 @@ from made import record
 from clbench.errors import UserError
 from clbench.grid import make_grid, state_of, to_run
 from clbench.protocol import Protocol
+from clbench.record import Failure
 from clbench.registry import select
 from clbench.resolve import make_cell
 from clbench.spec import RunSpec
@@ -149,20 +150,23 @@ def test_a_record_of_another_version_is_stale(tmp_path: Path, cell: Callable[...
     assert newer.id == made.id
     assert state_of(newer, store).word == "stale"
     states = {made.id: state_of(newer, store)}
-    assert to_run(states, "missing") == to_run(states, "failed") == set()
-    assert to_run(states, "stale") == to_run(states, "all") == {made.id}
+    assert to_run(states, "missing") == {made.id}
+    failure = Failure(error="x", traceback="x")
+    store.write(record(made.id, spec=made.versioned(), status="failed", failure=failure))
+    assert state_of(made, store).word == "failed"
+    assert state_of(newer, store).word == "stale", "it may not fail any more"
 
 
-def test_a_changed_file_of_the_user_makes_its_results_stale(
+def test_a_changed_file_of_the_user_is_another_run(
     cell: Callable[..., Any], method_file: Callable[..., Path]
 ) -> None:
     path = method_file("mine")
-    before = cell(str(path)).versioned()
+    before = cell(str(path))
     path.write_text(path.read_text() + "\n# another line\n")
     after = cell(str(path))
-    assert after.versioned() != before
-    assert after.id == cell(str(path)).id
-    assert before.method.params == after.versioned().method.params
+    assert after.id == cell(str(path)).id != before.id
+    assert before.versioned().method.params == after.versioned().method.params
+    assert before.versioned().method.source != after.versioned().method.source
 
 
 def test_make_cell_takes_what_select_gives() -> None:

@@ -5,12 +5,13 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
 
 import clbench
-from clbench.errors import UserError, did_you_mean
+from clbench.errors import BrokenWarning, UserError, did_you_mean
 
 # subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
 COMMANDS = {
@@ -79,7 +80,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         _find_folder()
-        cli()
+        with warnings.catch_warnings():
+            _warn_in_words()
+            cli()
     except UserError as error:
         from clbench.limits import sentence
 
@@ -91,6 +94,20 @@ def main() -> None:
         click.echo(f"clbench: cannot write: {error.strerror}. Free some space.", err=True)
         _drop_output()
         sys.exit(2)
+
+
+def _warn_in_words() -> None:
+    """A broken method or benchmark is a sentence, without the line of Python that said it."""
+    usual = warnings.showwarning
+
+    def show(message: Any, category: Any, *where: Any, **how: Any) -> None:
+        if issubclass(category, BrokenWarning):
+            click.echo(f"Warning: {message}", err=True)
+        else:
+            usual(message, category, *where, **how)
+
+    warnings.simplefilter("always", BrokenWarning)
+    warnings.showwarning = show
 
 
 def _find_folder() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import click
 
 from clbench.cli.options import json_option, out_option, subcommand, warn
-from clbench.cli.selection import read_runs
+from clbench.cli.selection import chosen, read_runs
+from clbench.editions import matches
 from clbench.errors import UserError, unknown
 from clbench.report.columns import COLUMNS
 from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
 from clbench.report.paper import Published, document, published_run
-from clbench.report.runs import Run
+from clbench.report.runs import Run, runs_of
 from clbench.report.words import few
 from clbench.store import Store
 from clbench.width import fitted_table
@@ -85,17 +86,34 @@ def _is_folder(side: str, out: str) -> bool:
 
 
 def _runs(side: str, out: str) -> list[Run]:
-    """The runs of a folder, or those of a method in `out`."""
+    """The runs of a folder, or those of a method in `out`. In a folder, the newest code is that of
+    its newest record: two folders may hold the results of two codes."""
     folder = _is_folder(side, out)
-    runs, _ = read_runs(side if folder else out, empty=True)
+    if folder:
+        problems: list[str] = []
+        runs = runs_of(Store(Path(side)).each(problems))
+        warn(problems)
+    else:
+        runs, _ = read_runs(out, True)
     if not any(run.counted for run in runs):
         raise UserError(f"{side if folder else out} has no finished run.")
     if folder:
-        return runs
-    mine = [run for run in runs if run.method == side]
+        keep = chosen(None, None, runs)
+        return [run for run in runs if keep(run)]
+    mine = [run for run in runs if _is_side(side, run)]
     if not mine:
         raise unknown(f"method in the records of {out}:", side, {run.method for run in runs})
     return mine
+
+
+def _is_side(side: str, run: Run) -> bool:
+    """Whether a run is of the method, with its values and its code: without `@` of the newest."""
+    if "@" not in side:
+        return side == run.method and "benchmark" not in run.hidden
+    name, _, code = side.partition("@")
+    code, bracket, inside = code.partition("[")
+    label = f"{name}{run.codes.get('method', '')}{bracket}{inside}"
+    return label == run.method and matches(f"{name}@{code}", run.made("method"))
 
 
 def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Comparison]:

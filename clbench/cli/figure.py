@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import data_root_option, out_option, subcommand, warn
-from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
+from clbench.cli.options import data_root_option, out_option, selection_options, subcommand, warn
+from clbench.cli.selection import chosen, parse_formats, read_runs
 from clbench.errors import unknown
 from clbench.files import named_path
 from clbench.report.figures import FORMATS, KINDS
@@ -54,7 +54,7 @@ def command(
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS, "`clbench figure` lists all.")
     wanted = parse_formats(formats, FORMATS)
-    runs, problems = read_runs(out)
+    runs, problems = read_runs(out, False, methods, benchmarks)
     keep = chosen(benchmarks, methods, runs)
     from clbench.report.figures.write import write
 

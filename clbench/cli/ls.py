@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from clbench.cli.options import existing_out, json_option, out_option, subcommand, warn
+from clbench.cli.listing import listed
+from clbench.cli.options import (
+    existing_out,
+    json_option,
+    out_option,
+    selection_options,
+    subcommand,
+)
 from clbench.registry import FAMILIES, declarations
 from clbench.store import Store
 from clbench.width import fitted_table
@@ -17,12 +24,16 @@ _PROSE = {"title", "data", "parameters", "about", "method", "protocol"}
 @subcommand("ls methods", "ls benchmarks --json", "ls results --out results")
 @click.argument("what", type=click.Choice(["methods", "benchmarks", "results"]))
 @out_option
+@selection_options
 @json_option
-def command(what: str, out: str, as_json: bool) -> None:
-    """List methods, benchmarks or results."""
+def command(
+    what: str, out: str, benchmarks: str | None, methods: str | None, as_json: bool
+) -> None:
+    """List methods, benchmarks or results. --methods and --benchmarks choose results."""
     if what == "results":
-        rows, problems = _results(Store(existing_out(out)))
-        warn(problems)
+        rows, hidden = _results(Store(existing_out(out)), methods, benchmarks)
+        for sentence in hidden:
+            click.echo(sentence, err=True)
     else:
         rows = _installed(what.removesuffix("s"))
     if as_json:
@@ -58,19 +69,21 @@ def _installed(kind: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _results(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
-    problems: list[str] = []
+def _results(
+    store: Store, methods: str | None, benchmarks: str | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    kept, hidden = listed(store, methods, benchmarks)
     rows = [
         {
-            "id": record.id,
-            "benchmark": record.benchmark,
-            "method": record.method,
-            "protocol": record.protocol,
-            "seed": record.spec.seed,
-            "status": record.status,
-            "tasks": f"{record.done}/{record.tasks}",
+            "id": run.id,
+            "benchmark": run.labels["benchmark"],
+            "method": run.labels["method"],
+            "protocol": run.protocol,
+            "seed": run.seed,
+            "status": run.status,
+            "tasks": f"{run.done}/{run.tasks}",
         }
-        for record in store.each(problems)
+        for run in kept
     ]
     rows.sort(key=itemgetter("benchmark", "method", "protocol", "seed"))
-    return rows, problems
+    return rows, hidden

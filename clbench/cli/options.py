@@ -41,6 +41,13 @@ data_root_option = click.option(
 )
 
 
+def selection_options(command: Any) -> Any:
+    """Give a command the options that choose runs."""
+    kinds = "names, globs, groups (@memory); NAME@* also shows runs by earlier code"
+    command = click.option("--methods", help=f"Only these: {kinds}. A comma list.")(command)
+    return click.option("--benchmarks", help="Only these, named in the same way.")(command)
+
+
 def examples(*commands: str) -> str:
     """The end of a help text."""
     return "\b\nExamples:\n" + "\n".join(f"  clbench {command}" for command in commands)
@@ -124,8 +131,8 @@ _TRAINING = (
         "--rerun",
         type=click.Choice(RERUN),
         default="missing",
-        help="Train more than missing and unfinished runs: those that failed, those that are stale "
-        "(other code or other data), or all.",
+        help="Train more than the runs that lack a result of today's code and data: those that "
+        "failed, or all.",
     ),
 )
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from clbench.cli.options import existing_out, out_option, subcommand
-from clbench.cli.selection import chosen, parse_formats, read_runs, selection_options
+from clbench.cli.options import existing_out, out_option, selection_options, subcommand
+from clbench.cli.selection import chosen, parse_formats, read_runs
+from clbench.editions import today
 from clbench.errors import UserError, unknown
 from clbench.record import Record
-from clbench.registry import split_list
+from clbench.registry import read_again, split_list
 from clbench.report import EXTRA, FORMATS, MAIN, Table, tables_of, terminal, write
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
@@ -65,11 +66,11 @@ def command(
         raise UserError(f"--port {port} needs --serve.")
     if serve:
         existing_out(out)
-    runs, problems = read_runs(out, empty=serve)
+    runs, problems = read_runs(out, serve, methods, benchmarks)
     keep = chosen(benchmarks, methods, runs)
     store = Store(Path(out))
     if serve:
-        _serve(store, port, extra, keep)
+        _serve(store, port, extra, keep, (methods, benchmarks))
         return
     made = tables_of(runs, problems, columns=extra, vs_paper=vs_paper, keep=keep)
     click.echo(terminal(made))
@@ -80,14 +81,19 @@ def command(
 
 
 def _serve(
-    store: Store, port: int | None, extra: tuple[str, ...], keep: Callable[[Run], bool]
+    store: Store,
+    port: int | None,
+    extra: tuple[str, ...],
+    keep: Callable[[Run], bool],
+    lists: tuple[str | None, ...],
 ) -> None:
     """Serve the page until Ctrl-C."""
     from clbench.report.page.serve import PORT, Live, bind
 
     def build() -> tuple[list[Table], Iterator[Record]]:
         problems: list[str] = []
-        runs = runs_of(store.each(problems))
+        read_again()
+        runs = runs_of(store.each(problems), lambda names: today(names, *lists))
         made = tables_of(runs, problems, columns=extra, keep=keep)
         return made, store.each([])
 

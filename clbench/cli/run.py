@@ -8,7 +8,7 @@ import click
 
 from clbench.campaign import Outcome, carry_out, make_plan
 from clbench.cli.config import read_config
-from clbench.cli.options import Training, parse_seeds, subcommand, training_options, warn
+from clbench.cli.options import Training, parse_seeds, subcommand, training_options
 from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.limits import sentence
@@ -81,8 +81,9 @@ def command(
 ) -> None:
     """Train methods on benchmarks and print the table.
 
-    The same command again trains nothing. If a command was stopped, by Ctrl-C or in any other way,
-    the same command continues each run after its last finished task.
+    The same command again trains nothing, except runs whose code or data have changed since. If a
+    command was stopped, by Ctrl-C or in any other way, the same command continues each run after
+    its last finished task.
     """
     overrides = {
         name: PROTOCOL_FIELDS[name].parse(text, f"--{name.replace('_', '-')}")
@@ -162,10 +163,6 @@ def show(outcome: Outcome, training: Training, layout: dict[str, Any], folder: s
         now, runs = duration(outcome.seconds), duration(outcome.run_seconds)
         before = f"{duration(outcome.earlier_seconds)} of that was spent by earlier commands"
         click.echo(f"This command took {now}. Its runs took {runs} in all: {before}.", err=True)
-    if outcome.stale:
-        count = f"{len(outcome.stale)} of these results"
-        other = "another version of the method or benchmark, or with other data"
-        warn([f"{count} were made by {other}; --rerun stale trains them again."])
     bad = outcome.without_result
     for each in bad:
         words = f"{each.status}: {each.error}"

@@ -17,7 +17,7 @@ from clbench.files import named_path
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.reading import read_declaration
 from clbench.record import Record, Shown
-from clbench.registry import declarations
+from clbench.registry import declarations, installed
 from clbench.store import Store
 from clbench.width import fitted_table, terminal_width, wrap
 
@@ -33,6 +33,8 @@ def command(name: str, out: str, as_json: bool) -> None:
         _show_declaration(_read_file(named_path(name, "METHOD")), as_json)
     elif found := methods.get(name) or benchmarks.get(name):
         _show_declaration(found, as_json)
+    elif said := installed("method").broken.get(name) or installed("benchmark").broken.get(name):
+        raise UserError(said)
     elif (Path(out) / "records").is_dir() and set(name) <= set("0123456789abcdef"):
         _show_run(Store(Path(out)).find(name), as_json)
     else:
@@ -123,7 +125,9 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
     yield "time", f"{spent.total:.1f} s ({parts}), {len(record.curve)} epochs"
     yield "peak memory", f"{record.peak_memory / 1e9:.2f} GB"
     for kind, part in (("method", spec.method), ("benchmark", spec.benchmark)):
-        yield kind, f"{part.name} version {part.version}, {_pairs(part.params) or 'no parameters'}"
+        code = f", code {part.source[:12]}" if part.source else ""
+        about = f"{part.name} version {part.version}{code}"
+        yield kind, f"{about}, {_pairs(part.params) or 'no parameters'}"
     yield "protocol", _pairs(spec.protocol)
     if record.decided:
         yield "decided", f"by the method itself: {_pairs(record.decided)}"

@@ -8,11 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from clbench.editions import today
 from clbench.errors import UserError, unknown
 from clbench.files import named_path
 from clbench.record import Record
+from clbench.registry import read_again
 from clbench.report.columns import COLUMNS
-from clbench.report.runs import made_with, runs_of
+from clbench.report.runs import Known, made_with, nothing, runs_of
 from clbench.report.table import tables
 from clbench.store import Store
 
@@ -25,7 +27,8 @@ def load(path: str | Path = "results", what: str = "runs") -> pd.DataFrame:
     """The records of an output folder: a row per run, or `what` is `tasks` or `epochs`.
 
     `tasks` is R in long form, a row per accuracy, and `epochs` the learning curves, a row per
-    epoch. A damaged file costs a warning.
+    epoch. Runs by earlier code have it in their names, like `mine@3f2a`. A damaged file costs a
+    warning.
     """
     if what not in _FRAMES:
         raise unknown("frame", what, _FRAMES)
@@ -34,10 +37,11 @@ def load(path: str | Path = "results", what: str = "runs") -> pd.DataFrame:
     records, problems = Store(Path(path)).records()
     for problem in problems:
         warnings.warn(problem, stacklevel=2)
-    return _FRAMES[what](records)
+    read_again()  # this process may have run an earlier state of the same files
+    return _FRAMES[what](records, today)
 
 
-def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
+def runs_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFrame:
     """One row per record, by benchmark, method, seed and id.
 
     Numbers are NaN where a run is not done or is not counted (`fault` says why), so that a mean
@@ -45,7 +49,7 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
     are the columns `method.NAME`, `benchmark.NAME` and `protocol.NAME`.
     """
     rows = []
-    for run in runs_of(records):
+    for run in runs_of(records, known):
         spec = run.spec
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
         row |= {c.field: run.values.get(key, math.nan) for key, c in COLUMNS.items()}
@@ -65,11 +69,13 @@ def runs_frame(records: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def tasks_frame(records: Iterable[Record]) -> pd.DataFrame:
+def tasks_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFrame:
     """R in long form: the test accuracy (%) on `task` after learning task `after`, from 1."""
     columns = [*_ID, "after", "task", "accuracy"]
+    records = list(records)
+    names = _names(records, known)
     rows = [
-        (*_name(record), after, task, accuracy)
+        (*names[record.id], after, task, accuracy)
         for record in records
         for after, row in enumerate(record.R, 1)
         for task, accuracy in enumerate(row, 1)
@@ -78,11 +84,13 @@ def tasks_frame(records: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def epochs_frame(records: Iterable[Record]) -> pd.DataFrame:
+def epochs_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFrame:
     """The learning curves in long form: one row per epoch, tasks and epochs from 1."""
     columns = ["task", "epoch", "lr", "loss", "valid_loss", "valid_accuracy", "samples", "seconds"]
+    records = list(records)
+    names = _names(records, known)
     rows = [
-        (*_name(record), *(getattr(epoch, name) for name in columns))
+        (*names[record.id], *(getattr(epoch, name) for name in columns))
         for record in records
         for epoch in record.curve
     ]
@@ -106,8 +114,9 @@ def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _name(record: Record) -> tuple[str, str, str, int]:
-    return record.id, record.benchmark, record.method, record.spec.seed
+def _names(records: list[Record], known: Known) -> dict[str, tuple[str, str, str, int]]:
+    runs = runs_of(records, known)
+    return {run.id: (run.id, run.benchmark, run.method, run.seed) for run in runs}
 
 
 _FRAMES = {"runs": runs_frame, "tasks": tasks_frame, "epochs": epochs_frame}

@@ -59,7 +59,8 @@ class Row:
         """The name that rows share which differ in this parameter of the method."""
         differs = {key: value for key, value in self.head.differs.items() if key != parameter}
         marks = [mark for fact, mark in self.marks.items() if fact != f"params.{parameter}"]
-        name = short(label(self.head.method_name, differs))
+        code = self.head.codes.get("method", "")
+        name = short(label(self.head.method_name + code, differs))
         return f"{name} ({', '.join(marks)})" if marks else name
 
     @property

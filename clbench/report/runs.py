@@ -3,13 +3,14 @@
 import functools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from clbench import metrics
+from clbench.editions import Editions, Made
 from clbench.labels import protocol_label, text
 from clbench.record import Provenance, Record, Shown, Spec, Value
 from clbench.report.escape import clean, short
@@ -19,6 +20,8 @@ _MOST = 1e15
 """Nothing that a report shows is as large; means and squares of less are finite."""
 _SHOWN = 60  # characters of a version or a name of a machine
 Key: TypeAlias = tuple[str, ...]
+Known: TypeAlias = Callable[[set[tuple[str, str]]], Mapping[Any, Any]]
+"""The codes of today, as `clbench.editions.today` gives them."""
 
 
 class Facts(dict[str, str]):
@@ -86,8 +89,19 @@ class Run:
     layers: dict[str, list[list[float]]] = field(default_factory=dict)
     """Entries of `diagnostics` with a number per layer: a row per task."""
     fault: str = ""
+    codes: dict[str, str] = field(default_factory=dict)
+    """By `method` or `benchmark`: the mark of an earlier code, like `@3f2a`."""
+    hidden: frozenset[str] = frozenset()
+    """Those of which earlier code is shown only if it is asked for."""
     reference: str = ""
     """The run that its intransigence is measured against."""
+
+    def made(self, kind: str) -> Made:
+        """What a selection looks at."""
+        part = self.spec.method if kind == "method" else self.spec.benchmark
+        label = self.method if kind == "method" else self.benchmark
+        name = self.method_name if kind == "method" else self.benchmark_name
+        return Made(name, label, part, self.family, kind in self.hidden)
 
     @property
     def counted(self) -> bool:
@@ -113,10 +127,43 @@ class Run:
         return self.setting.key, self.learner.key
 
 
-def runs_of(records: Iterable[Record]) -> list[Run]:
-    """All runs, by benchmark, method, seed and id."""
-    runs = sorted(map(_run, records), key=lambda r: (r.benchmark, r.method, r.seed, r.id))
+def nothing(names: set[tuple[str, str]]) -> dict[Any, Any]:
+    """No code of today is known."""
+    return {}
+
+
+def runs_of(records: Iterable[Record], known: Known = nothing) -> list[Run]:
+    """All runs, by benchmark, method, seed and id. `known` gives the code of today by kind and
+    name, where it is known; where it is not, that of the newest run counts as today's."""
+    runs = _marked(list(map(_run, records)), known)
+    runs.sort(key=lambda r: (r.benchmark, r.method, r.seed, r.id))
     return _with_intransigence(_once(runs))
+
+
+def _marked(runs: list[Run], known: Known) -> list[Run]:
+    """The same runs; those of earlier code have it in their names."""
+    seen = [
+        (kind, part, run.spec.benchmark.name, run.finished)
+        for run in runs
+        for kind, part in (("method", run.spec.method), ("benchmark", run.spec.benchmark))
+    ]
+    editions = Editions.of(seen, known({(kind, part.name) for kind, part, _, _ in seen}))
+    return [_with_marks(run, editions) for run in runs]
+
+
+def _with_marks(run: Run, editions: Editions) -> Run:
+    parts = {"method": run.spec.method, "benchmark": run.spec.benchmark}
+    marks = {kind: m for kind, part in parts.items() if (m := editions.mark(kind, part))}
+    if not marks:
+        return run
+    where = run.spec.benchmark.name
+    hidden = frozenset(kind for kind in marks if editions.hidden(kind, parts[kind], where))
+    names = {"method": run.method_name, "benchmark": run.benchmark_name}
+    labels = {"method": run.method, "benchmark": run.benchmark}
+    for kind, mark in marks.items():  # `mine[x=1]` -> `mine@3f2a[x=1]`
+        labels[kind] = short(names[kind] + mark + labels[kind].removeprefix(names[kind]))
+    method, benchmark = labels["method"], labels["benchmark"]
+    return replace(run, method=method, benchmark=benchmark, codes=marks, hidden=hidden)
 
 
 def _once(runs: list[Run]) -> list[Run]:
@@ -287,7 +334,8 @@ def _with_intransigence(runs: list[Run]) -> list[Run]:
     version, then the newest run.
     """
     references: dict[tuple[Key, int], Run] = {}
-    for run in sorted((r for r in runs if r.counted and r.upper_bound), key=_worth):
+    bounds = (run for run in runs if run.counted and run.upper_bound and not run.hidden)
+    for run in sorted(bounds, key=_worth):
         references[run.condition, run.seed] = run
     measured = []
     for run in runs:

@@ -71,7 +71,7 @@ COMMANDS = {
     "run --lr 0": ["--lr", "lr=0.0"],
     "run --lr nan": ["--lr", "lr=nan"],
     "run --valid 1.5": ["--valid", "valid=1.5", "0", "1"],
-    "run --rerun never": ["'--rerun'", "never", "stale"],
+    "run --rerun never": ["'--rerun'", "never", "failed"],
     "run --config unknown.toml": ["unknown.toml", "'seedz'", "'seeds'"],
     "run --config broken.toml": ["broken.toml", "TOML"],
     "run --config nowhere.toml": ["--config nowhere.toml"],

@@ -230,7 +230,7 @@ def test_another_version_cannot_be_rebuilt(made: tuple[list[Any], Checkpoints]) 
     assert record.spec.method.version is not None
     record.spec.method.version += 1
     Store(source.out).write(record)
-    with pytest.raises(UserError, match=r"has changed.* --rerun stale"):
+    with pytest.raises(UserError, match=r"has changed.*`clbench run` trains"):
         picture([record], source)
 
 

@@ -97,6 +97,25 @@ def test_runs_that_differ_in_more_than_the_seed_are_rows_of_their_own(
     assert sorted(column(table, "acc")) == ["70.00", "85.00", "85.00"]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "mark"),
+    [
+        ({}, {"spec__method__version": 2}, "ewc@v1"),
+        ({"spec__method__source": "c" * 64}, {"spec__method__source": "d" * 64}, "ewc@cccc"),
+        ({}, {"spec__method__source": "d" * 64}, "ewc@v1"),
+    ],
+)
+def test_runs_by_two_codes_are_never_averaged(
+    record: Make, older: dict[str, Any], newer: dict[str, Any], mark: str
+) -> None:
+    days = ("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
+    old = record("ewc", 0, finished=days[0], **older)
+    new = record("ewc", 1, (70.0, 70.0), finished=days[1], **newer)
+    assert names(only([old, new])) == ["ewc", mark]
+    both = tables([old, record("ewc", 1, finished=days[1], spec__benchmark__version=2)])
+    assert [table.benchmark for table in both] == ["two-tasks", "two-tasks@v1"]
+
+
 def test_what_a_user_changed_is_marked_even_if_most_rows_have_it(record: Make) -> None:
     short = {"protocol": {"epochs": 2}}
     table = only([record("ewc"), record("ewc", **short), record("agem", **short)])
@@ -229,7 +248,7 @@ def test_the_newest_joint_is_the_reference_and_is_named(record: Make) -> None:
     ("better", "other"),
     [
         ({"method": "joint[each=true]"}, {"R": [[None, None], [97.0, 85.0]]}),
-        ({}, {"method": "joint[each=true]", "spec__method__version": 2}),
+        ({}, {"method": "joint[each=true]", "finished": "2026-02-01T00:00:00+00:00"}),
         ({"spec__method__version": 2}, {"finished": "2026-02-01T00:00:00+00:00"}),
         ({"spec__method__version": 10}, {"spec__method__version": 9}),
     ],
