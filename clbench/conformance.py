@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clbench import data
 from clbench.checkpoint import tensors_in
-from clbench.declare import Declaration
+from clbench.declare import Declaration, cannot_forget
 from clbench.errors import UserError
 from clbench.memory import of_model, of_tensors
 from clbench.protocol import Protocol
@@ -171,7 +171,7 @@ def keeps_its_word(trial: Trial) -> str:
         for name, value in frozen.items():
             if name in parameters and not torch.equal(parameters[name], value):
                 return f"{name} was frozen after task {k + 1} and has changed since."
-    if trial.cls.zero_forgetting:
+    if cannot_forget(trial.declaration.meta, trial.declaration.defaults):
         for k in range(len(CLASSES) - 1):
             if not torch.equal(trial.outputs[k][k], trial.outputs[-1][k]):
                 return f"zero_forgetting is declared, but outputs on task {k + 1} changed later."

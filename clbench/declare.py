@@ -56,6 +56,7 @@ META: dict[str, Any] = {
     **dict.fromkeys(("zero_forgetting", "upper_bound"), bool),
     **dict.fromkeys(("backbones", "datasets"), tuple[str, ...]),
     "version": int,
+    "zero_forgetting_if": _Values,
     "protocol": _Values,
     "fixed": dict[str, str],
     "tuned": dict[str, _Values],
@@ -206,6 +207,13 @@ class Declaration:
     @property
     def defaults(self) -> dict[str, Any]:
         return {name: field.default for name, field in self.fields.items()}
+
+
+def cannot_forget(facts: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether a method with these values of its parameters forgets nothing, by construction;
+    `facts` are its `zero_forgetting` and `zero_forgetting_if`, like `Declaration.meta`."""
+    any_of = facts.get("zero_forgetting_if", {}).items()
+    return facts.get("zero_forgetting", False) or any(params[key] == value for key, value in any_of)
 
 
 def declared(cls: type[Any]) -> Declaration:

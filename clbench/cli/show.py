@@ -56,7 +56,15 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     facts: dict[str, Any] = {"name": d.name, "title": d.title, "kind": d.kind}
     facts |= {
         key: d.meta[key]
-        for key in ("family", "paper", "zero_forgetting", "backbones", "datasets", "backbone")
+        for key in (
+            "family",
+            "paper",
+            "zero_forgetting",
+            "zero_forgetting_if",
+            "backbones",
+            "datasets",
+            "backbone",
+        )
         if key in d.meta
     }
     facts |= {"version": d.version, "file": str(d.path)}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
-from torch import Tensor
+from torch import Tensor, nn
 
 from clbench.protocol import Protocol
 
@@ -25,7 +25,7 @@ class PlateauSchedule(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.curve = []
-        self._best: dict[str, Tensor] = {}
+        self._best: list[dict[str, Tensor]] = []
         self._best_loss, self._bad_epochs = math.inf, 0
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
@@ -58,7 +58,10 @@ class PlateauSchedule(SupervisedPlugin):
         self.on_epoch(self.curve[-1])
         if valid_loss < self._best_loss:
             self._best_loss, self._bad_epochs = valid_loss, 0
-            self._best = {k: v.clone() for k, v in strategy.model.state_dict().items()}
+            self._best = [
+                {k: v.clone() for k, v in network.state_dict().items()}
+                for network in _networks(strategy)
+            ]
             return
         self._bad_epochs += 1
         if self._bad_epochs >= self.protocol.patience:
@@ -70,5 +73,12 @@ class PlateauSchedule(SupervisedPlugin):
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self._best:
-            strategy.model.load_state_dict(self._best)
-        self._best = {}
+            for network, best in zip(_networks(strategy), self._best, strict=True):
+                network.load_state_dict(best)
+        self._best = []
+
+
+def _networks(strategy: Any) -> list[nn.Module]:
+    """The model, and the networks that plugins train beside it."""
+    own = [plugin.networks() for plugin in strategy.plugins if hasattr(plugin, "networks")]
+    return [strategy.model, *(network for networks in own for network in networks)]
