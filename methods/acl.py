@@ -14,9 +14,9 @@ Presets:
     paper      the paper's architecture and objective
     official   the behaviour of the public code, most accidents included
 
-Differs from the paper in: in `balanced`, L_diff is the mean squared correlation instead of a bare
-product, so its weight does not depend on batch size or width, and S learns more slowly after the
-first task. L_diff uses the current task's samples only, as in Algorithm 1.
+Differs from the paper in: L_diff is the mean squared correlation, because training diverges in the
+first epoch with eq. 3 as written (`diff_kind=frobenius`); it uses the current task's samples only,
+as in Algorithm 1. In `balanced`, S learns more slowly after the first task.
 """
 
 from typing import Any, Literal
@@ -181,7 +181,6 @@ class ACL(Method):
                 "head_dropout": 0.5,
                 "branch_drop": 0.0,
                 "shared_rate": 1.0,
-                "diff_kind": "frobenius",
                 "lr": 0.01,
                 "momentum": 0.9,
                 "weight_decay": 0.0,

@@ -23,6 +23,7 @@ from clbench.methods._acl_net import ACLNet, Discriminator
 from clbench.methods._acl_plugin import ACLPlugin
 from clbench.methods.acl import ACL
 from clbench.registry import declarations
+from clbench.runner import run
 from clbench.seeding import seed_everything
 
 SHAPE = (1, 28, 28)
@@ -207,6 +208,11 @@ def test_nothing_is_forgotten_where_that_is_declared(params):
     kept = all(torch.equal(out, outputs[0]) for out in outputs)
     declaration = declarations("method")["acl"]
     assert cannot_forget(declaration.meta, declaration.defaults | params) == bool(params) == kept
+
+
+@pytest.mark.parametrize(("spec", "zero"), [("acl", False), ("acl[preset=frozen]", True)])
+def test_the_record_says_whether_its_run_can_forget(spec, zero, cell, place):
+    assert run(cell(spec, epochs=1), place).zero_forgetting == zero
 
 
 def test_the_default_trains_every_part_in_every_task():
