@@ -54,7 +54,7 @@ class ACL(Method):
             "kind": "number",
             "below": 0.5,
             "warning": "taking z_S away costs {value:.2f} points of accuracy on average, so S is "
-            "idle: zero forgetting is then no evidence of factorisation.",
+            "idle: a BWT near 0 is then no evidence of factorisation.",
         },
         "spaces": {"title": "Latent spaces S and P", "kind": "spaces", "names": ["S", "P"]},
     }
