@@ -138,6 +138,7 @@ class ACL(Method):
         },
         "permuted-mnist": {
             "head2": 28,
+            "shared_rate": 0.01,
             "head_dropout": 0.0,
             "branch_drop": 0.0,
             "lr": 0.05,
@@ -150,6 +151,7 @@ class ACL(Method):
             "latent": 128,
             "head1": 32,
             "head2": 16,
+            "adv": 0.5,
             "lr": 0.01,
             "momentum": 0.9,
             "weight_decay": 5e-4,
@@ -175,6 +177,7 @@ class ACL(Method):
         "frozen": {"*": {"shared_rate": 0.0}},
         "paper": {
             "*": {
+                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
@@ -192,6 +195,7 @@ class ACL(Method):
         },
         "official": {
             "*": {
+                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
