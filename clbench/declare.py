@@ -59,6 +59,7 @@ META: dict[str, Any] = {
     **dict.fromkeys(("zero_forgetting", "upper_bound", "own_network"), bool),
     **dict.fromkeys(("backbones", "datasets"), tuple[str, ...]),
     "version": int,
+    "zero_forgetting_if": _Values,
     "protocol": _Values,
     "fixed": dict[str, str],
     "tuned": dict[str, _Values],
@@ -228,6 +229,13 @@ def changed_since(path: Path) -> UserError:
     """The error for code that was edited while a command was using it: a record that names one code
     must not have the numbers of another."""
     return UserError(f"{path} has changed since this command read it; run the command again.")
+
+
+def cannot_forget(facts: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether a method with these values of its parameters forgets nothing, by construction;
+    `facts` are its `zero_forgetting` and `zero_forgetting_if`, like `Declaration.meta`."""
+    any_of = facts.get("zero_forgetting_if", {}).items()
+    return facts.get("zero_forgetting", False) or any(params[key] == value for key, value in any_of)
 
 
 def declared(cls: type[Any]) -> Declaration:

@@ -35,6 +35,8 @@ class Method:
     """Raise it when the method gives other results than before: it is then trained anew."""
     zero_forgetting: ClassVar[bool] = False
     """Whether no past prediction can change, by construction; tables then print BWT as `Zero`."""
+    zero_forgetting_if: ClassVar[dict[str, Any]] = {}
+    """Parameter -> a value with which the same holds, whatever the other parameters are."""
     upper_bound: ClassVar[bool] = False
     """Whether the method sees the data of all tasks, so that others are measured against it."""
     protocol: ClassVar[dict[str, Any]] = {}

@@ -88,6 +88,10 @@ def declaration(
     for key in meta.get("fixed", {}):
         if key not in meta.get("protocol", {}):
             raise UserError(f"{path}: fixed: {key!r} must have its value in `protocol` too.")
+    for key, value in meta.get("zero_forgetting_if", {}).items():
+        if key not in fields:
+            raise UserError(f"{path}: zero_forgetting_if: {key!r} is no parameter.")
+        fields[key].check(value, f"{path}: zero_forgetting_if")
     name = name or str(meta.get("name") or usual)
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", name):
         raise UserError(

@@ -18,6 +18,7 @@ import msgspec
 
 from clbench import checkpoint, data
 from clbench.build import build, make_stream, set_up_torch
+from clbench.declare import cannot_forget
 from clbench.errors import UserError
 from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
@@ -239,7 +240,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             differs=cell.differs,
             titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
             family=declared.get("family", ""),
-            zero_forgetting=declared.get("zero_forgetting", False),
+            zero_forgetting=cannot_forget(declared, cell.spec.method_params),
             upper_bound=declared.get("upper_bound", False),
             replay_size=declared.get("replay_size", ""),
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),

@@ -69,21 +69,22 @@ class ACLNet(TaskNet):
         return self
 
     def latents(self, x: Tensor, tasks: Tensor | int) -> tuple[Tensor, Tensor]:
-        """z_S and z_P of each sample, z_P by the P of its task; of width 0 where a branch is off.
-
-        S does not run if `known` has the z_S of this x and x needs no gradient.
-        """
-        known = self.known
-        if known is None or known.x is not x or x.requires_grad:
-            known = None
-        x = self.scaled(x)
-        none = x.new_zeros(len(x), 0)
-        z_s = known.values if known else none if self.shared is None else self.shared(x)
+        """z_S, and z_P by the P of the sample's task; of width 0 where a branch is off."""
+        z_s = self.shared_space(x)
         if not len(self.private):
-            return z_s, none
+            return z_s, x.new_zeros(len(x), 0)
         if self.current_private is not None:
             tasks = self.current_private
-        return z_s, by_task(x, tasks, lambda part, k: self.private[k](part))
+        return z_s, by_task(self.scaled(x), tasks, lambda part, k: self.private[k](part))
+
+    def shared_space(self, x: Tensor) -> Tensor:
+        """z_S of each sample. S does not run if `known` has them and x needs no gradient."""
+        if self.shared is None:
+            return x.new_zeros(len(x), 0)
+        if self.known is not None and self.known.x is x and not x.requires_grad:
+            return self.known.values
+        z_s: Tensor = self.shared(self.scaled(x))
+        return z_s
 
     def spaces(self, x: Tensor, task: int) -> dict[str, Tensor]:
         """The latent spaces by name, (n, width) each; the width is 0 where a branch is off."""

@@ -17,6 +17,7 @@ class ACLJoint(ACL):
     title = "ACL-JT"
     family = "reference"
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ACL-JT)"
+    zero_forgetting_if = {}
     replay_size = ""
 
     def build(self, stream: Stream) -> Strategy:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from clbench.conformance import small_stream
 from clbench.memory import Memory
-from clbench.training.buffers import ClassBuffer, Reservoir
+from clbench.training.buffers import Buffer, ClassBuffer, Reservoir, Union
 
 
 def samples(start: int, n: int, task: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,3 +152,38 @@ def test_replay_counts_four_bytes_a_number() -> None:
     reservoir = Reservoir(13)
     reservoir.offer(torch.zeros(13, 3, 32, 32), torch.zeros(13).long(), torch.zeros(13).long())
     assert reservoir.memory() == Memory(replay=13 * 3 * 32 * 32 * 4)
+
+
+def union(new: int, kept: int, batch: int, seed: int = 0) -> list[list[Tensor]]:
+    """One pass over `new` samples of task 1 and `kept` samples of task 0, numbered on."""
+    torch.manual_seed(seed)
+    buffer = Buffer()
+    buffer.append(*samples(new, kept))
+    x, y, t = samples(0, new, task=1)
+    loader = [list(part) for part in zip(*(c.split(5) for c in (x, y, t)), strict=True)]
+    batches = Union(loader, new, buffer, batch)
+    made = list(batches)
+    assert len(batches) == len(made)
+    return made
+
+
+@pytest.mark.parametrize(("new", "kept", "batch"), [(23, 9, 8), (4, 40, 6), (30, 1, 31), (7, 3, 1)])
+def test_a_union_gives_every_sample_once_in_full_batches(new: int, kept: int, batch: int) -> None:
+    made = union(new, kept, batch)
+    sizes = [len(y) for _, y, _ in made]
+    assert sizes[:-1] == [batch] * (len(made) - 1)
+    x, y, t = map(torch.cat, zip(*made, strict=True))
+    numbers = x.flatten().long()
+    assert sorted(numbers.tolist()) == list(range(new + kept))
+    assert torch.equal(y, numbers % 7)
+    assert torch.equal(t, (numbers < new).long())
+
+
+def test_a_union_replays_at_the_rate_of_the_memory() -> None:
+    """Each batch of 10 from 75 new and 25 kept samples has 2.5 kept ones on average."""
+    shares = torch.tensor([
+        [float((t == 0).sum()) for _, _, t in union(75, 25, 10, seed)] for seed in range(400)
+    ])  # fmt: skip
+    assert torch.equal(shares.sum(1), torch.full((400,), 25.0))
+    # hypergeometric: variance 10 * 1/4 * 3/4 * 90/99, so the mean of 400 is within 4 sigma
+    assert (shares.mean(0) - 2.5).abs().max() < 4 * (10 * 0.25 * 0.75 * 90 / 99 / 400) ** 0.5

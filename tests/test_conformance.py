@@ -211,6 +211,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Plugin .* implements incompatible callbacks")
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_caught_in_words(name: str, method_file: Callable[..., Path]) -> None:
     hooks, declared, check, words = FAULTS[name]
@@ -220,6 +221,8 @@ def test_a_fault_is_caught_in_words(name: str, method_file: Callable[..., Path])
     wrong = {f.what: f.words for f in found if f.wrong}
     if check is not None:
         assert words in wrong[str(check.__doc__)]
+    if name == "undocumented":  # nobody reads its parameter
+        del wrong[str(effects.parameters_act.__doc__)]
     if name == "numb":  # a plugin that does nothing makes fine-tuning
         del wrong[str(effects.differs_from_finetuning.__doc__)]
     if name not in ("crashing", "unseeded", "unsaved", "thawing"):  # one fault, one complaint

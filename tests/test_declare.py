@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clbench.declare import declared
+from clbench.declare import cannot_forget, declared
 from clbench.errors import UserError
 from clbench.reading import read_declaration
 from clbench.registry import import_class
@@ -204,6 +204,8 @@ def test_a_default_changed_without_its_type_is_refused(method_file: Callable[...
         ("backbones = (1,)", "backbones: "),
         ("replay_size = 3", "replay_size must be a plain str"),
         ("upper_bound = 1", "upper_bound must be a plain bool"),
+        ("zero_forgetting_if = {'rate': 0}", "zero_forgetting_if: 'rate' is no parameter"),
+        ("a: bool = True\n    zero_forgetting_if = {'a': 3}", "a=3 is not true or false"),
         ("fixed = {'momentum': 'why'}", "'momentum' must have its value in `protocol`"),
         ("lays_open = {'a': 1}", "lays_open['a']: expected object"),
         ("lays_open = {'a': {'title': 'A'}}", "lays_open['a']: it lacks kind"),
@@ -239,6 +241,15 @@ def test_facts_of_every_kind_are_read(mine: Callable[[str], Path]) -> None:
     }  # fmt: skip
     body = "\n    ".join(f"{key} = {value!r}" for key, value in facts.items())
     assert read_declaration(mine(body), "method").meta == facts
+
+
+def test_a_guarantee_can_depend_on_the_parameters() -> None:
+    facts = {"zero_forgetting_if": {"rate": 0.0, "shared": False}}
+    assert cannot_forget(facts, {"rate": 0.0, "shared": True})
+    assert cannot_forget(facts, {"rate": 0.1, "shared": False})
+    assert not cannot_forget(facts, {"rate": 0.1, "shared": True})
+    assert not cannot_forget({}, {})
+    assert cannot_forget({"zero_forgetting": True}, {})
 
 
 def test_every_type_is_read_from_the_file_as_from_the_live_class(

@@ -14,6 +14,7 @@ from clbench.data.catalog import READERS
 from clbench.declare import Declaration
 from clbench.errors import UserError, did_you_mean
 from clbench.files import named_path
+from clbench.labels import text
 from clbench.protocol import PROTOCOL_DEFAULTS
 from clbench.reading import read_declaration
 from clbench.record import Record, Shown
@@ -58,7 +59,15 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     facts: dict[str, Any] = {"name": d.name, "title": d.title, "kind": d.kind}
     facts |= {
         key: d.meta[key]
-        for key in ("family", "paper", "zero_forgetting", "backbones", "datasets", "backbone")
+        for key in (
+            "family",
+            "paper",
+            "zero_forgetting",
+            "zero_forgetting_if",
+            "backbones",
+            "datasets",
+            "backbone",
+        )
         if key in d.meta
     }
     facts |= {"version": d.version, "file": str(d.path)}
@@ -78,6 +87,9 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     click.echo("\n\n".join(wrap(part, width) for part in d.doc.split("\n\n")) + "\n")
     for key, value in facts.items():
         shown = ", ".join(value) if isinstance(value, tuple) else value
+        if key == "zero_forgetting_if":
+            key = "zero_forgetting"
+            shown = "if " + " or ".join(f"{name}={text(one)}" for name, one in value.items())
         click.echo(wrap(f"{key.replace('_', ' '):16}{shown}", width, " " * 16))
     if parameters:
         rows = [list(row.values()) for row in parameters]

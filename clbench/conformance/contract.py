@@ -13,6 +13,7 @@ import torch
 from clbench.checkpoint import tensors_in
 from clbench.conformance.finding import Remark
 from clbench.conformance.trial import CLASSES, Trial, equal_weights
+from clbench.declare import cannot_forget
 from clbench.memory import of_model, of_tensors
 from clbench.registry import FAMILIES
 from clbench.training import StockStrategy
@@ -91,11 +92,11 @@ def counts_memory(trial: Trial) -> str:
     roots = parts(strategy.strategy if isinstance(strategy, StockStrategy) else strategy)
     found = find(roots, strategy.model, strategy.stream)
     total, counted = sum(kept.bytes for kept in found), memory.replay + memory.auxiliary
-    if not isinstance(trial.states[-1], NotResumable):
-        saved = torch.load(io.BytesIO(trial.states[-1]))["plugins"]
-        tensors = (t for t in tensors_in(saved) if t.is_floating_point() or t.dim() > 1)
-        found.append(Kept("state_dict() of its plugins", max(0, of_tensors(tensors) - total), True))
-        total = sum(kept.bytes for kept in found)
+    states = [p.state_dict() for p in strategy.plugins if hasattr(p, "state_dict")]
+    tensors = (t for t in tensors_in(states) if t.is_floating_point() or t.dim() > 1)
+    if (more := of_tensors(tensors) - total) > 0:
+        found.append(Kept("state_dict() of its plugins", more, True))
+        total += more
     largest = sorted(found, key=lambda kept: -kept.bytes)[:3]
     where = ", ".join(f"{kept.path} ({kept.bytes} bytes)" for kept in largest)
     if counted < total:
@@ -116,7 +117,7 @@ def keeps_its_word(trial: Trial) -> str:
         for name, value in frozen.items():
             if name in parameters and not torch.equal(parameters[name], value):
                 return f"{name} was frozen after task {k + 1} and has changed since."
-    if trial.cls.zero_forgetting:
+    if cannot_forget(trial.declaration.meta, trial.declaration.defaults):
         for k in range(len(CLASSES) - 1):
             if not torch.equal(trial.outputs[k][k], trial.outputs[-1][k]):
                 return f"zero_forgetting is declared, but outputs on task {k + 1} changed later."

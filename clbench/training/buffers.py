@@ -3,6 +3,7 @@
 Both draw from the global generator, which the runner seeds, and save their state in checkpoints.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -62,6 +63,36 @@ class Buffer:
         empty = not len(self)
         for (name, old), rows in zip(self.columns.items(), new, strict=True):
             self.columns[name] = rows.clone() if empty else torch.cat([old, rows])
+
+
+class Union:
+    """Batches of a loader's samples and of a buffer's together, each sample once per pass.
+
+    The batches are those of one random order of the union, so their shares of replayed samples
+    vary around len(buffer) / (samples + len(buffer)).
+    """
+
+    def __init__(self, loader: Any, samples: int, buffer: Buffer, batch_size: int) -> None:
+        """`loader` gives `samples` new ones per pass, in batches `[x, y, ..., task labels]`."""
+        self.loader, self.samples = loader, samples
+        self.buffer, self.batch_size = buffer, batch_size
+
+    def __len__(self) -> int:
+        return -(-(self.samples + len(self.buffer)) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[Tensor]]:
+        batches = ([b[0], b[1], b[-1]] for b in self.loader)
+        new = next(batches)
+        kept = [column.to(new[0].device) for column in self.buffer.draw(len(self.buffer))]
+        is_kept = torch.randperm(self.samples + len(self.buffer)) < len(self.buffer)
+        for slots in is_kept.split(self.batch_size):
+            from_kept = int(slots.sum())
+            from_new = len(slots) - from_kept
+            while len(new[0]) < from_new:
+                new = [torch.cat(pair) for pair in zip(new, next(batches), strict=True)]
+            parts = zip(new, kept, strict=True)
+            yield [torch.cat([a[:from_new], b[:from_kept]]) for a, b in parts]
+            new, kept = [a[from_new:] for a in new], [b[from_kept:] for b in kept]
 
 
 class Reservoir(Buffer):

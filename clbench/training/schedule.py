@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
-from torch import Tensor
+from torch import Tensor, nn
 
 from clbench.protocol import Protocol
 
@@ -27,7 +27,7 @@ class PlateauSchedule(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.curve = []
-        self._best: dict[str, Tensor] = {}
+        self._best: list[dict[str, Tensor]] = []
         self._best_loss, self._bad_epochs = math.inf, 0
         self._rates = [group["lr"] for group in strategy.optimizer.param_groups]
 
@@ -61,9 +61,7 @@ class PlateauSchedule(SupervisedPlugin):
         self.on_epoch(self.curve[-1])
         if valid_loss < self._best_loss:
             self._best_loss, self._bad_epochs = valid_loss, 0
-            self._best = strategy.model.state_dict()  # with the versions of its modules
-            for name, value in self._best.items():
-                self._best[name] = value.clone()
+            self._best = [_copy(network) for network in _networks(strategy)]
             return
         self._bad_epochs += 1
         if self._bad_epochs >= self.protocol.patience:
@@ -75,8 +73,23 @@ class PlateauSchedule(SupervisedPlugin):
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self._best:
-            strategy.model.load_state_dict(self._best)
-        self._best = {}
+            for network, best in zip(_networks(strategy), self._best, strict=True):
+                network.load_state_dict(best)
+        self._best = []
         # an optimizer that stays begins the next task with its first rate
         for group, rate in zip(strategy.optimizer.param_groups, self._rates, strict=False):
             group["lr"] = rate
+
+
+def _copy(network: nn.Module) -> dict[str, Tensor]:
+    """The state of a network, with the versions of its modules."""
+    state = network.state_dict()
+    for name, value in state.items():
+        state[name] = value.clone()
+    return state
+
+
+def _networks(strategy: Any) -> list[nn.Module]:
+    """The model, and the networks that plugins train beside it."""
+    own = [plugin.networks() for plugin in strategy.plugins if hasattr(plugin, "networks")]
+    return [strategy.model, *(network for networks in own for network in networks)]

@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,15 +16,14 @@ import torch
 from torch import nn
 
 from clbench.conformance import small_stream
+from clbench.declare import cannot_forget
+from clbench.errors import UserError
 from clbench.grid import make_grid
 from clbench.methods._acl_net import ACLNet, Discriminator
-from clbench.methods._acl_plugin import (
-    ACLPlugin,
-    ReverseGradient,
-    correlation_loss,
-    cosine_loss,
-)
+from clbench.methods._acl_plugin import ACLPlugin
 from clbench.methods.acl import ACL
+from clbench.registry import declarations
+from clbench.runner import run
 from clbench.seeding import seed_everything
 
 SHAPE = (1, 28, 28)
@@ -39,8 +39,9 @@ def values(method: str, benchmark: str) -> list[dict[str, Any]]:
 
 
 def test_presets_change_no_parameter_count():
-    presets = values("acl[preset=balanced],acl[preset=paper],acl[preset=official]", "split-mnist")
-    assert len({str(params | {"preset": ""}) for params in presets}) == 3
+    names = ("balanced", "frozen", "paper", "official")
+    presets = values(",".join(f"acl[preset={name}]" for name in names), "split-mnist")
+    assert len({str(params | {"preset": ""}) for params in presets}) == len(names)
     memories = [ACL(**params).build(small_stream()).memory() for params in presets]
     assert len({memory.architecture for memory in memories}) == 1
     discriminator = Discriminator(64, len(small_stream()) + 1)
@@ -48,19 +49,12 @@ def test_presets_change_no_parameter_count():
 
 
 def test_without_s_there_is_no_discriminator():
-    assert ACLPlugin(3, ACL()).adversarial
-    assert not ACLPlugin(3, ACL(shared=False)).adversarial  # there is no z_S for it to read
-    assert not ACLPlugin(3, ACL(discriminator=False)).adversarial
+    assert ACLPlugin(3, ACL()).adversary is not None
+    assert ACLPlugin(3, ACL(shared=False)).adversary is None  # there is no z_S for it to read
+    assert ACLPlugin(3, ACL(discriminator=False)).adversary is None
 
 
-# ---- losses ----
-
-
-def test_reversal_turns_the_gradient_of_s_and_leaves_the_output():
-    z = torch.randn(4, 3, requires_grad=True)
-    (ReverseGradient.apply(z) * 2).sum().backward()
-    assert torch.equal(z.grad, torch.full((4, 3), -2.0))
-    assert torch.equal(ReverseGradient.apply(z), z)
+# ---- adversary ----
 
 
 def adversarial_gradients(reversal: str) -> tuple[dict[str, torch.Tensor], ACLPlugin]:
@@ -83,58 +77,13 @@ def test_s_climbs_the_loss_that_d_descends_and_d_is_untouched():
     for name, gradient in plain.items():
         assert gradient.abs().sum() > 0
         assert torch.equal(reversed_[name], -gradient)
-    assert all(p.grad is None for p in plugin.discriminator.parameters())
+    assert all(p.grad is None for p in plugin.adversary.network.parameters())
 
 
 def test_public_code_has_no_reversal_without_the_difference_loss():
     accident, _ = adversarial_gradients("with-diff")
     plain, _ = adversarial_gradients("never")
     assert all(torch.equal(accident[name], plain[name]) for name in plain)
-
-
-def test_difference_loss_by_hand():
-    a = torch.tensor([1.0, -1.0, 1.0, -1.0])
-    b = torch.tensor([1.0, 1.0, -1.0, -1.0])
-    # units (a, b) against (a, -a): correlations 1, -1, 0, 0, so the mean square is 1/2
-    z_s, z_p = torch.stack([a, b], 1), torch.stack([a, -a], 1)
-    torch.testing.assert_close(correlation_loss(z_s, z_p), torch.tensor(0.5))
-    # scale, shift, batch size and width do not matter
-    torch.testing.assert_close(correlation_loss(5 * z_s + 3, z_p - 7), torch.tensor(0.5))
-    torch.testing.assert_close(
-        correlation_loss(z_s.repeat(9, 1), z_p.repeat(9, 1)), torch.tensor(0.5)
-    )
-    torch.testing.assert_close(correlation_loss(z_s.repeat(1, 3), z_p), torch.tensor(0.5))
-
-
-def test_difference_loss_is_zero_for_orthogonal_and_for_constant_features():
-    a = torch.tensor([[1.0], [-1.0], [1.0], [-1.0]])
-    b = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
-    assert correlation_loss(a, b) == 0
-    constant = torch.ones(4, 1, requires_grad=True)
-    loss = correlation_loss(constant, b)
-    assert loss == 0
-    loss.backward()
-    assert torch.isfinite(constant.grad).all()
-
-
-def test_cosine_loss_by_hand():
-    z_s = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
-    z_p = torch.tensor([[1.0, 0.0], [4.0, 0.0]])
-    # cosines: 1, 1 for the first sample, 0, 0 for the second
-    torch.testing.assert_close(cosine_loss(z_s, z_p), torch.tensor(0.5), rtol=1e-5, atol=0)
-
-
-def test_d_learns_tasks_from_one_and_noise_as_zero():
-    plugin = ACLPlugin(tasks=3, method=ACL(d_lr=1.0, latent=2))
-    last = plugin.discriminator.layers[3]
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    tasks = torch.tensor([0, 2, 2, 2])
-    plugin._step_discriminator(torch.randn(4, 2), tasks)
-    # softmax of zeros is 1/4 each; real: label 1 once, label 3 three times; noise: label 0
-    real = torch.tensor([0.25, 0.25 - 0.25, 0.25, 0.25 - 0.75])
-    noise = torch.tensor([0.25 - 1, 0.25, 0.25, 0.25])
-    torch.testing.assert_close(last.bias, -(real + noise))
 
 
 # ---- training ----
@@ -194,7 +143,8 @@ def test_a_frozen_s_is_a_fixed_function():
 
 def joined_batch(replay_private: str):
     """The model's output on a batch with replayed samples of task 0, at task 1."""
-    strategy = learned(tasks=1, per_class=3, replay_private=replay_private, branch_drop=0.0)
+    params = {"per_class": 3, "replay": "equal", "replay_private": replay_private}
+    strategy = learned(tasks=1, **params, branch_drop=0.0)
     strategy.model.eval()  # no dropout, so that passes can be compared
     plugin = strategy.plugins[1]
     plugin.k = 1
@@ -225,6 +175,78 @@ def test_public_code_replays_through_the_current_private_part():
     assert not torch.allclose(out[6:, :2], own)
 
 
+@pytest.mark.parametrize("replay", ["union", "equal"])
+def test_replayed_samples_per_epoch(replay: str):
+    strategy = learned(tasks=2, per_class=3, replay=replay)
+    new = len(strategy.stream.tasks[2].train)
+    kept, size = 15, strategy.train_mb_size
+    batches = -(-new // size)
+    replayed = kept if replay == "union" else min(kept, size) * (batches - 1) + (new % size or size)
+    assert {epoch["samples"] for epoch in strategy.learn(2)} == {new + replayed}
+
+
+def test_replay_where_nothing_that_sees_it_learns_is_refused():
+    stream = small_stream()
+    for params in ({"shared_rate": 0.0}, {"shared": False}, {"preset": "frozen"}):
+        with pytest.raises(UserError, match=r"per_class=2 would do nothing: .* frozen P and head"):
+            ACL(per_class=2, **params).build(stream)
+    ACL(per_class=2).build(stream)
+    # the public code's replay teaches the current P
+    ACL(per_class=2, shared_rate=0.0, replay_private="current").build(stream)
+
+
+@pytest.mark.parametrize("params", [{"shared_rate": 0.0}, {"shared": False}, {}], ids=str)
+def test_nothing_is_forgotten_where_that_is_declared(params):
+    strategy = learned(tasks=1, **params)
+    test = strategy.stream.tasks[0].test
+    outputs = []
+    for k in (1, 2, 3):
+        with torch.no_grad():
+            outputs.append(strategy.model.eval()(test.inputs(), 0))
+        if k < 3:
+            strategy.learn(k)
+    kept = all(torch.equal(out, outputs[0]) for out in outputs)
+    declaration = declarations("method")["acl"]
+    assert cannot_forget(declaration.meta, declaration.defaults | params) == bool(params) == kept
+
+
+@pytest.mark.parametrize(("spec", "zero"), [("acl", False), ("acl[preset=frozen]", True)])
+def test_the_record_says_whether_its_run_can_forget(spec, zero, cell, place):
+    assert run(cell(spec, epochs=1), place).zero_forgetting == zero
+
+
+def test_the_default_trains_every_part_in_every_task():
+    """Algorithm 1: S, P^k and p^k learn in each task, and so does D."""
+    for benchmark in ("split-mnist", "permuted-mnist", "split-cifar100", "five-datasets"):
+        [params] = values("acl", benchmark)
+        assert params["shared_rate"] > 0, benchmark
+        assert params["adv"] > 0, benchmark
+        assert params["diff"] > 0, benchmark
+    strategy = learned(tasks=1)
+    net, d = strategy.model, strategy.plugins[1].adversary.network
+    for k in (1, 2):
+        parts = {"S": net.shared, "P": net.private[k], "p": net.heads[k], "D": d}
+        before = {name: [p.clone() for p in part.parameters()] for name, part in parts.items()}
+        strategy.learn(k)
+        for name, part in parts.items():
+            assert not any(map(torch.equal, part.parameters(), before[name])), (name, k)
+
+
+def test_rates_of_data_sets_in_color():
+    stream = small_stream()
+    with pytest.raises(UserError, match=r"color_rate=0\.1 needs cifar10 or svhn among its tasks"):
+        ACL(color_rate=0.1).build(stream)
+    task = stream.tasks[1]
+    stream.tasks[1] = replace(task, title="svhn")
+    strategy = ACL(color_rate=0.1).build(stream)
+    rates = []
+    for k in range(3):
+        curve = strategy.learn(k)
+        d_lr = strategy.plugins[1].adversary.optimizer.param_groups[0]["lr"]
+        rates.append((curve[0]["lr"], d_lr))
+    assert rates == [(0.05, 0.001), (pytest.approx(0.005), pytest.approx(1e-4)), (0.05, 0.001)]
+
+
 def test_memory_holds_so_many_of_each_class_with_their_labels():
     strategy = learned(tasks=2, per_class=3)
     buffer = strategy.plugins[1].buffer
@@ -253,7 +275,7 @@ def test_every_row_of_the_ablation_table_trains(params):
     shared, private, discriminator, diff, per_class = (bool(params[name]) for name in PARTS)
     assert (net.shared is not None) == shared
     assert len(net.private) == 3 * private
-    assert hasattr(plugin, "discriminator") == (discriminator and shared)
+    assert (plugin.adversary is not None) == (discriminator and shared)
     assert (plugin.method.diff > 0) == diff
     assert len(plugin.buffer) == 5 * per_class  # one sample of each class of two tasks
     s, p = 148_639, 50_240
@@ -272,8 +294,9 @@ def test_the_ablation_table_has_eleven_different_rows():
     [
         {"per_class": 2, "shared_rate": 1.0},
         {"shared_rate": 0.0},
-        {"shared_rate": 0.1, "per_class": 1},
+        {"shared_rate": 0.1, "per_class": 1, "replay": "equal"},
         {"fresh_discriminator": True, "shared_steps": 2, "two_passes": True, "valid_total": True},
+        {"d_patience": 1, "fresh_momentum": True},
     ],
     ids=str,
 )
@@ -291,7 +314,7 @@ def test_resume_is_exact_with_d_its_optimizer_and_the_memory(params):
         again.learn(k)
     for a, b in (
         (whole.model, again.model),
-        (whole.plugins[1].discriminator, again.plugins[1].discriminator),
+        (whole.plugins[1].adversary.network, again.plugins[1].adversary.network),
     ):
         for (name, p), q in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
             assert torch.equal(p, q), name

@@ -4,14 +4,16 @@ import json
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clbench.errors import UserError
+from clbench.grid import make_grid
 from clbench.registry import select
 from clbench.report import latex, markdown, plain, terminal
 from clbench.report.columns import PAPER
-from clbench.report.paper import MAIN, document, rows, verdict
+from clbench.report.paper import MAIN, OTHER, document, rows, verdict
 from clbench.report.paper import remarks as remarks_of
 from clbench.report.table import MISSING, tables
 from clbench.report.write import TABLES as TABLE_FORMATS
@@ -173,6 +175,25 @@ def test_every_recipe_of_acl_stands_beside_the_papers(record) -> None:
         found = verdict(row_of(measured(record, method, [99.76])))
         assert found is not None
         assert found.published.title == "ACL"
+
+
+def test_an_acl_whose_s_is_frozen_is_not_the_papers(record) -> None:
+    for method in ("acl[preset=frozen]", "acl[shared_rate=0]", "acl[shared=false]"):
+        assert verdict(row_of(measured(record, method, [99.76]))) is None
+
+
+def test_every_published_row_of_acl_and_every_study_learns_s_in_every_task() -> None:
+    grids = [tomllib.loads(path.read_text()).get("grid", []) for path in studies()]
+    wanted = [(grid["benchmarks"], grid["methods"]) for grids_ in grids for grid in grids_]
+    wanted += [(row.benchmark, row.method) for name in (*MAIN, *OTHER) for row in rows(name)]
+    cells = [cell for names in wanted for cell in make_grid(names[1], names[0], [0], {})]
+    params = [cell.spec.method_params for cell in cells if cell.method.name == "acl"]
+    assert len(params) > 20
+    assert all(values["shared_rate"] > 0 for values in params)
+
+
+def studies() -> list[Any]:
+    return [path for path in files("clbench.studies").iterdir() if path.name.endswith(".toml")]
 
 
 def test_other_streams_and_methods_have_no_published_row(record) -> None:

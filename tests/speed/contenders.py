@@ -106,7 +106,7 @@ class Case:
             "hat": lambda: loops.hat(net, now, size, lr, params["smax"], params["strength"]),
             "acl": lambda: loops.acl(
                 net,
-                next(p for p in strategy.plugins if hasattr(p, "discriminator")).discriminator,
+                next(p for p in strategy.plugins if hasattr(p, "adversary")).adversary.network,
                 now,
                 size,
                 vars(protocol) | {key: params[key] for key in ("d_lr", "branch_drop")},

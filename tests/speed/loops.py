@@ -198,7 +198,8 @@ def acl(net: nn.Module, adversary: nn.Module, now: Data, size: int, protocol: di
             correlation = standard(z_s).T @ standard(z_p) / n
             (loss + 0.05 * fooled + 0.1 * correlation.square().mean()).backward()
             optimizer.step()
-            z = z_s.detach()
+            with torch.no_grad():  # D sees the features after S's step
+                z = net.shared(x)
             d_optimizer.zero_grad()
             real = F.cross_entropy(adversary(z), ones)
             fake = F.cross_entropy(adversary(torch.randn_like(z)), 0 * ones)
