@@ -49,6 +49,8 @@ class Method:
     """Value of the field `preset` -> benchmark, or `*` for all -> values, like `tuned`."""
     acts_with: ClassVar[dict[str, dict[str, Any]]] = {}
     """Parameter -> values of others without which it has no effect."""
+    unseen: ClassVar[dict[str, str]] = {}
+    """Parameter whose effect the small stream of `clbench check` cannot show -> why."""
     backbones: ClassVar[tuple[str, ...]] = ()
     """The networks that the method can learn with; empty for any."""
     own_network: ClassVar[bool] = False

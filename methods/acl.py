@@ -125,6 +125,11 @@ class ACL(Method):
     valid_total: bool = False
     """choose the epoch by the total validation loss instead of L_task"""
 
+    unseen = {
+        "d_patience": "L_adv must first stop falling",
+        "fresh_momentum": "the learning rate must drop first",
+        "valid_total": "the two losses must be least in different epochs",
+    }
     # chosen on validation data of seed 0; see docs/acl.md
     tuned = {
         "split-mnist-5k": {"head_dropout": 0.0, "branch_drop": 0.0, "weight_decay": 1e-3},

@@ -19,6 +19,12 @@ class ACLJoint(ACL):
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ACL-JT)"
     zero_forgetting_if = {}
     replay_size = ""
+    unseen = {
+        "shared_rate": "there is no second task",
+        "d_patience": "L_adv must first stop falling",
+        "fresh_momentum": "the learning rate must drop first",
+        "valid_total": "the two losses must be least in different epochs",
+    }
 
     def build(self, stream: Stream) -> Strategy:
         return JointStrategy(stream=stream, each=False, **self.parts(stream))

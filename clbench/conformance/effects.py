@@ -95,14 +95,16 @@ def differs_from_finetuning(trial: Trial) -> str:
 
 def parameters_act(trial: Trial) -> str:
     """has parameters that change the weights, the accuracies or the memory"""
+    unseen: dict[str, str] = trial.declaration.meta.get("unseen", {})
     bases: dict[str, Outcome] = {}
     idle = [
         name
         for name, field in trial.declaration.fields.items()
-        if field.type is not str and not _acts(trial, field, bases)
+        if field.type is not str and name not in unseen and not _acts(trial, field, bases)
     ]
     if not idle:
-        return ""
+        said = "; ".join(f"{name}: {why}" for name, why in unseen.items())
+        return Remark(f"Not seen on the small stream: {said}.") if unseen else ""
     return (
         f"{', '.join(idle)}: no other value changes anything. If another parameter must be set for "
         'it to act, declare that: acts_with = {"' + idle[0] + '": {"other": value}}.'
