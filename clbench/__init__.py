@@ -19,6 +19,7 @@ _LAZY = {
     "Memory": "clbench.memory",
     "of_tensors": "clbench.memory",
     "Strategy": "clbench.training",
+    "PlateauSchedule": "clbench.training",
     "ordinary": "clbench.networks",
     "Stream": "clbench.stream",
     "Source": "clbench.stream",

@@ -33,12 +33,6 @@ class {cls}Plugin(SupervisedPlugin):  # the algorithm: any hooks of Avalanche's 
     def memory(self):  # what it keeps besides the network
         return Memory(auxiliary=of_tensors(self.anchor.values()))
 
-    def state_dict(self):  # what a resumed run needs: tensors and plain values
-        return self.anchor
-
-    def load_state_dict(self, state):
-        self.anchor = state
-
 
 class {cls}(Method):
     """One line for `clbench ls`."""
