@@ -10,6 +10,7 @@ import click
 from clbench.cli.options import data_root_option, subcommand
 from clbench.declare import Declaration
 from clbench.errors import UserError
+from clbench.executors.quiet import silence_packages
 from clbench.files import named_path
 from clbench.reading import read_declaration
 from clbench.registry import declarations, select
@@ -73,6 +74,7 @@ def _kind(name: str) -> str:
 
 
 def _checks(declaration: Declaration, data_root: str | None) -> "Iterator[Finding]":
+    silence_packages()
     if declaration.kind == "method":
         from clbench.conformance import check
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from typing import Any
 
 _MESSAGES = (
     # Avalanche's evaluation plugin, in a method that builds one: the runner does the evaluation
@@ -20,6 +21,14 @@ def silence_packages() -> None:
     os.environ.setdefault("TORCH_LOGS", "-dynamo,-torch.utils.cpp_extension")
     for message in _MESSAGES:
         warnings.filterwarnings("ignore", message, UserWarning)
+    # Avalanche's plugins call each other's old names, and it takes filters for them away again
+    usual = warnings.showwarning
+
+    def show(message: Any, category: Any, filename: str, *rest: Any) -> None:
+        if not (category is DeprecationWarning and f"{os.sep}avalanche{os.sep}" in filename):
+            usual(message, category, filename, *rest)
+
+    warnings.showwarning = show
 
 
 def silence_tracker() -> None:

@@ -195,7 +195,7 @@ class Strategy(SupervisedTemplate):
         k = self.experience.current_experience
         plain = self.stream.avalanche.train_stream[k].dataset
         if self.adapted_dataset is not self._plain or self.experience.dataset is not plain:
-            self.decided["data"] = "adapted_dataset"
+            self.decided["data"] = "its own"
             super().make_train_dataloader(**kwargs)
             return
         shuffle = generator(self.stream.seed, "batches", k)
