@@ -1,8 +1,8 @@
 """Which code made a run: today's, or an earlier code of the same method or benchmark.
 
 The newest code of a name has no mark. It is that of today, if a file that the user named or an
-installed method has the name; else the highest version, and of that the newest record. Earlier code is marked
-`mine@3f2a`, by the beginning of its digest, or `acl@v1`, by its version.
+installed method has the name; else the highest version, and of that the newest record. Earlier code
+is marked `mine@3f2a`, by the beginning of its digest, or `acl@v1`, by its version.
 """
 
 import contextlib
