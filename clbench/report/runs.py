@@ -85,6 +85,8 @@ class Run:
     layers: dict[str, list[list[float]]] = field(default_factory=dict)
     """Entries of `diagnostics` with a number per layer: a row per task."""
     fault: str = ""
+    last: str = ""
+    """When it finished a task, or else began."""
     codes: dict[str, str] = field(default_factory=dict)
     """By `method` or `benchmark`: the mark of an earlier code, like `@3f2a`."""
     hidden: frozenset[str] = frozenset()
@@ -139,7 +141,7 @@ def runs_of(records: Iterable[Record], known: Known = nothing) -> list[Run]:
 def _marked(runs: list[Run], known: Known) -> list[Run]:
     """The same runs; those of earlier code have it in their names."""
     seen = [
-        (kind, part, run.spec.benchmark.name, run.finished)
+        (kind, part, run.spec.benchmark.name, run.last)
         for run in runs
         for kind, part in (("method", run.spec.method), ("benchmark", run.spec.benchmark))
     ]
@@ -268,6 +270,7 @@ def _run(record: Record) -> Run:
         kept=kept if type(kept) is int else None,
         lays_open=_lays_open(msgspec.json.encode(record.lays_open)),
         finished=record.finished,
+        last=record.finished or record.started,
         origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),
         values=_values(record) if done else {},
