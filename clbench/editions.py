@@ -17,7 +17,7 @@ from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.reading import read_declaration
 from clbench.record import Part
-from clbench.registry import declarations, split_list
+from clbench.registry import declared_as, split_list
 
 KINDS = ("method", "benchmark")
 SHORT = 4
@@ -25,7 +25,7 @@ SHORT = 4
 Code: TypeAlias = tuple[int, str]
 """Version and digest."""
 Seen: TypeAlias = tuple[str, Part, str, str]
-"""Kind, method or benchmark, the benchmark's name, and when the run finished."""
+"""Kind, method or benchmark, the benchmark's name, and when the run last learned something."""
 
 
 def today(names: Iterable[tuple[str, str]], *lists: str | None) -> dict[tuple[str, str], Code]:
@@ -39,8 +39,8 @@ def today(names: Iterable[tuple[str, str]], *lists: str | None) -> dict[tuple[st
                 found = read_declaration(path, kind)
                 known[kind, found.name] = found
     for kind, name in set(names) - known.keys():
-        if name in declarations(kind):
-            known[kind, name] = declarations(kind)[name]
+        if (declaration := declared_as(kind, name)) is not None:
+            known[kind, name] = declaration
     return {key: (found.version, found.digest) for key, found in known.items()}
 
 

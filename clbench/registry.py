@@ -65,6 +65,18 @@ def declarations(kind: str) -> dict[str, Declaration]:
     return installed(kind).found
 
 
+def declared_as(kind: str, name: str) -> Declaration | None:
+    """The installed method (or benchmark) of a name. Of clbench's own it reads only the one file,
+    so `status` stays quick."""
+    package, stem = f"clbench.{kind}s", name.replace("-", "_")
+    for folder in importlib.import_module(package).__path__ if stem.isidentifier() else ():
+        path = Path(folder) / f"{stem}.py"
+        with contextlib.suppress(UserError):  # there is none, or it is broken
+            if (found := read_declaration(path, kind, f"{package}.{stem}")).name == name:
+                return found
+    return declarations(kind).get(name)
+
+
 def read_again() -> None:
     """Forget what was read and hashed: files may have changed since the last command."""
     installed.cache_clear()

@@ -344,6 +344,10 @@ def test_an_edited_helper_of_a_file_and_a_failed_method_that_was_mended(
     before = acc(clbench(command).out, "mine")
     write(tmp_path, helper="SCALE = 'x'")
     assert "failed: TypeError" in clbench(command).err
+    listed = clbench("ls results --out out").out
+    assert "failed" in listed
+    assert "done" not in listed, "the newest code has failed"
+    assert before not in clbench("report --out out --format md").out
     write(tmp_path, helper="SCALE = 0.0")
     mended = clbench(command)
     assert mended.code == 0

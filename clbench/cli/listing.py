@@ -22,7 +22,7 @@ class Listed:
     done: int
     tasks: int
     protocol: str
-    finished: str
+    last: str
     family: str
     parts: dict[str, Part]
     differs: dict[str, dict[str, Value]]
@@ -42,10 +42,10 @@ def listed(
         parts = {"benchmark": spec.benchmark, "method": spec.method}
         others = {"benchmark": differs.benchmark, "method": differs.method}
         facts = (record.id, record.status, spec.seed, record.done, record.tasks, record.protocol)
-        runs.append(Listed(*facts, record.finished, record.family, parts, others))
+        runs.append(Listed(*facts, record.finished or record.started, record.family, parts, others))
     warn(problems)
     seen = [
-        (kind, part, run.parts["benchmark"].name, run.finished)
+        (kind, part, run.parts["benchmark"].name, run.last)
         for run in runs
         for kind, part in run.parts.items()
     ]

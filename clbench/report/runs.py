@@ -89,6 +89,8 @@ class Run:
     layers: dict[str, list[list[float]]] = field(default_factory=dict)
     """Entries of `diagnostics` with a number per layer: a row per task."""
     fault: str = ""
+    last: str = ""
+    """When it finished a task, or else began."""
     codes: dict[str, str] = field(default_factory=dict)
     """By `method` or `benchmark`: the mark of an earlier code, like `@3f2a`."""
     hidden: frozenset[str] = frozenset()
@@ -143,7 +145,7 @@ def runs_of(records: Iterable[Record], known: Known = nothing) -> list[Run]:
 def _marked(runs: list[Run], known: Known) -> list[Run]:
     """The same runs; those of earlier code have it in their names."""
     seen = [
-        (kind, part, run.spec.benchmark.name, run.finished)
+        (kind, part, run.spec.benchmark.name, run.last)
         for run in runs
         for kind, part in (("method", run.spec.method), ("benchmark", run.spec.benchmark))
     ]
@@ -274,6 +276,7 @@ def _run(record: Record) -> Run:
         decided=_facts_of({"decided": record.decided}),
         memory_found=record.memory_found,
         finished=record.finished,
+        last=record.finished or record.started,
         origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),
         values=_values(record) if done else {},

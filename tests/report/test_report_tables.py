@@ -73,9 +73,6 @@ def test_files_that_could_not_be_read_are_counted(record: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "marks"),
     [
-        ({"spec__method__version": 2}, ["version=1", "version=2"]),
-        ({"spec__method__source": "c" * 64}, ["source=cccccccc", "source=none"]),
-        ({"spec__benchmark__version": 2}, ["", "benchmark.version=2"]),
         ({"spec__threads": 2}, ["", "threads=2"]),
         ({"spec__device": "cuda"}, ["", "device=cuda"]),
         ({"protocol": {"epochs": 2}}, ["", "epochs=2"]),
