@@ -13,7 +13,8 @@ from clbench.protocol import Protocol
 
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
-    loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it."""
+    loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it: the
+    model, and the `networks()` of plugins that train their own beside it."""
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__()
