@@ -28,7 +28,7 @@ def silence_packages() -> None:
         if not (category is DeprecationWarning and f"{os.sep}avalanche{os.sep}" in filename):
             usual(message, category, filename, *rest)
 
-    warnings.showwarning = show
+    warnings.showwarning = show  # type: ignore[assignment]
 
 
 def silence_tracker() -> None:
