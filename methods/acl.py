@@ -152,6 +152,8 @@ class ACL(Method):
             "head1": 32,
             "head2": 16,
             "adv": 0.5,
+            "shared_rate": 0.01,
+            "branch_drop": 0.0,
             "lr": 0.01,
             "momentum": 0.9,
             "weight_decay": 5e-4,
@@ -174,7 +176,10 @@ class ACL(Method):
         },
     }
     presets = {
-        "frozen": {"*": {"shared_rate": 0.0}},
+        "frozen": {
+            "*": {"shared_rate": 0.0},
+            "split-cifar100": {"adv": 0.05, "branch_drop": 0.25},
+        },
         "paper": {
             "*": {
                 "adv": 0.05,
