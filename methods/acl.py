@@ -151,7 +151,6 @@ class ACL(Method):
             "latent": 128,
             "head1": 32,
             "head2": 16,
-            "adv": 0.5,
             "shared_rate": 0.01,
             "branch_drop": 0.0,
             "lr": 0.01,
@@ -178,11 +177,10 @@ class ACL(Method):
     presets = {
         "frozen": {
             "*": {"shared_rate": 0.0},
-            "split-cifar100": {"adv": 0.05, "branch_drop": 0.25},
+            "split-cifar100": {"branch_drop": 0.25},
         },
         "paper": {
             "*": {
-                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
@@ -200,7 +198,6 @@ class ACL(Method):
         },
         "official": {
             "*": {
-                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
