@@ -157,7 +157,8 @@ class ACL(Method):
             "latent": 128,
             "head1": 32,
             "head2": 16,
-            "adv": 0.5,
+            "shared_rate": 0.01,
+            "branch_drop": 0.0,
             "lr": 0.01,
             "momentum": 0.9,
             "weight_decay": 5e-4,
@@ -180,10 +181,12 @@ class ACL(Method):
         },
     }
     presets = {
-        "frozen": {"*": {"shared_rate": 0.0}},
+        "frozen": {
+            "*": {"shared_rate": 0.0},
+            "split-cifar100": {"branch_drop": 0.25},
+        },
         "paper": {
             "*": {
-                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
@@ -201,7 +204,6 @@ class ACL(Method):
         },
         "official": {
             "*": {
-                "adv": 0.05,
                 "features": "relu",
                 "he_init": False,
                 "shared_dropout": "layers",
