@@ -44,9 +44,10 @@ def _through_a_file(node: Any) -> Any:
     return torch.load(io.BytesIO(file.getvalue()), weights_only=True)
 
 
-def _restored(
-    make: Callable[[Strategy], Any], fresh: Callable[[Strategy], Any] | None = None
-) -> Any:
+Make = Callable[[Strategy], Any]
+
+
+def _restored(make: Make, fresh: Make | None = None) -> Any:
     """What is made with one strategy, saved, and loaded into another that was built alike."""
     one, other = _strategy(), _strategy()
     state = _through_a_file(save({"it": make(one)}, one, one.stream))
