@@ -126,6 +126,11 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
             f"{type(method).__name__}.build must return a strategy of clbench or Avalanche "
             f"(a SupervisedTemplate), but returned {type(strategy).__name__}"
         )
+    if stream.protocol.autocast:
+        raise UserError(
+            f"{type(method).__name__} trains by Avalanche's own loop, which has no autocast: leave "
+            "--autocast out."
+        )
     return StockStrategy(strategy, stream)
 
 

@@ -104,7 +104,7 @@ def counts_memory(trial: Trial) -> str:
             f"it keeps {total} bytes between tasks, the largest in {where}, but memory() counts "
             f"{memory.replay} of replay and {memory.auxiliary} of auxiliary state."
         )
-    if total and strategy.uncounted():
+    if strategy.found():
         names = ", ".join(strategy.uncounted())
         return Remark(f"{names}: no memory(). clbench found {total} bytes: {where}.")
     return ""

@@ -13,10 +13,11 @@ from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
 from torch import Tensor, nn
 
-from clbench.memory import Memory, of_model
+from clbench.memory import Memory
 from clbench.stream import Stream
+from clbench.training.answers import Answers
 from clbench.training.decided import differences, loss_of
-from clbench.training.kept import find, memory_of, parts
+from clbench.training.kept import parts
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import NotResumable, network_state, save
 from clbench.training.state_load import load, put_back
@@ -30,6 +31,17 @@ class _Accuracy(SupervisedPlugin):
         super().__init__()
         self.sums = (0, 0.0, 0)
 
+    def memory(self) -> Memory:
+        """Nothing between tasks."""
+        return Memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing between tasks."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing between tasks."""
+
     def before_eval(self, strategy: Any, **kwargs: Any) -> None:
         self.sums = (0, 0.0, 0)
 
@@ -40,7 +52,7 @@ class _Accuracy(SupervisedPlugin):
         self.sums = (correct + right, loss + float(strategy.loss) * n, seen + n)
 
 
-class StockStrategy:
+class StockStrategy(Answers):
     """A strategy of Avalanche with the calls of `clbench.training.Strategy`.
 
     Avalanche's default of 1 for the epochs and the batch size means those of the protocol. There is
@@ -77,11 +89,16 @@ class StockStrategy:
         return found
 
     @property
-    def model(self) -> nn.Module:
+    def asked(self) -> Any:
+        """The strategy of Avalanche."""
+        return self.strategy
+
+    @property
+    def model(self) -> nn.Module:  # type: ignore[override]
         return self.strategy.model
 
     @property
-    def plugins(self) -> list[Any]:
+    def plugins(self) -> list[Any]:  # type: ignore[override]
         return self.strategy.plugins
 
     def learn(self, k: int) -> list[dict[str, float]] | None:
@@ -89,36 +106,14 @@ class StockStrategy:
         self.strategy.train(self.stream.avalanche.train_stream[k], eval_streams=[])
         return self.schedule.curve if self._scheduled else []
 
-    def accuracy(self, k: int) -> float:
-        """Test accuracy on task k, in percent."""
-        return self._measure(self.stream.avalanche.test_stream[k])[0]
-
-    def valid_accuracy(self, k: int) -> float:
-        """Accuracy on the validation data of task k, in percent."""
-        return self._measure(self.stream.avalanche.valid_stream[k])[0]
-
     def memory(self) -> Memory:
-        """Bytes of the network, and what the strategy or its plugins count, else what is found."""
-        if own := getattr(self.strategy, "memory", None):
-            counted: Memory = own()
-            return counted
-        kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
-        found = memory_of(find(self.uncounted(), self.model, self.stream))
-        return sum(kept, start=Memory(architecture=of_model(self.model)) + found)
+        """What the strategy counts itself; else that of its plugins, and what is found."""
+        own: Memory | None = self.strategy.memory() if hasattr(self.strategy, "memory") else None
+        return super().memory() if own is None else own
 
     def uncounted(self) -> dict[str, Any]:
-        """What does not count its memory itself, by name."""
-        if hasattr(self.strategy, "memory"):
-            return {}
-        return {n: p for n, p in self._parts().items() if not hasattr(p, "memory")}
-
-    def diagnostics(self) -> dict[str, Any]:
-        """The `diagnostics(strategy)` of all plugins after a task, for the record."""
-        found: dict[str, Any] = {}
-        for plugin in self.plugins:
-            if hasattr(plugin, "diagnostics"):
-                found |= plugin.diagnostics(self.strategy)
-        return found
+        """Nothing if the strategy counts its memory itself."""
+        return {} if hasattr(self.strategy, "memory") else super().uncounted()
 
     def state_dict(self) -> dict[str, Any]:
         """The state between tasks; a NotResumable names what cannot be saved."""
@@ -154,13 +149,9 @@ class StockStrategy:
                 part.register_buffer(leaf, torch.empty_like(tensor))
         self.model.load_state_dict(tensors)
 
-    def _parts(self) -> dict[str, Any]:
-        own = self._accuracy
-        return {name: part for name, part in parts(self.strategy).items() if part is not own}
-
     def _state_parts(self) -> dict[str, Any]:
         """What has no `state_dict` of its own, the optimizer, and the network's attributes."""
-        found = {n: p for n, p in self._parts().items() if not hasattr(p, "state_dict")}
+        found = {n: p for n, p in parts(self.strategy).items() if not hasattr(p, "state_dict")}
         optimizer = self.strategy.optimizer
         known = self.strategy.optimized_param_id
         found |= {"optimizer": optimizer, "optimized_param_id": known}
@@ -169,9 +160,9 @@ class StockStrategy:
     def _validate(self) -> tuple[float, float]:
         experience = self.strategy.experience
         assert experience is not None
-        return self._measure(self.stream.avalanche.valid_stream[experience.current_experience])
+        return self._measure([self.stream.avalanche.valid_stream[experience.current_experience]])
 
-    def _measure(self, experience: Any) -> tuple[float, float]:
-        self.strategy.eval([experience])
+    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
+        self.strategy.eval(experiences)
         correct, loss, seen = self._accuracy.sums
         return 100.0 * correct / seen, loss / seen

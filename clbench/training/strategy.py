@@ -13,12 +13,12 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 
 from clbench.loader import TensorLoader, batches
-from clbench.memory import Memory, of_model
 from clbench.networks.backbones import least_batch
 from clbench.seeding import generator
 from clbench.stream import Stream
+from clbench.training.answers import Answers
 from clbench.training.decided import differences
-from clbench.training.kept import find, memory_of, parts
+from clbench.training.kept import parts
 from clbench.training.optimizers import make_optimizer
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import network_state, save
@@ -46,7 +46,7 @@ def _silent_evaluator() -> Any:
         return EvaluationPlugin()
 
 
-class Strategy(SupervisedTemplate):
+class Strategy(Answers, SupervisedTemplate):
     """Plain supervised training of `model` on `stream`; `plugins` make a method of it.
 
     Unlike `SupervisedTemplate`, it slices batches from tensors, starts a task with a new optimizer
@@ -106,14 +106,6 @@ class Strategy(SupervisedTemplate):
         self.decided |= differences(self, self.stream.protocol)
         return self.schedule.curve
 
-    def accuracy(self, k: int) -> float:
-        """Test accuracy on task k, in percent."""
-        return self._measure([self.stream.avalanche.test_stream[k]])[0]
-
-    def valid_accuracy(self, k: int) -> float:
-        """Accuracy on the validation data of task k, in percent."""
-        return self._measure([self.stream.avalanche.valid_stream[k]])[0]
-
     def validate(self) -> tuple[float, float]:
         """Accuracy in percent and mean loss on the validation data of the training tasks."""
         started = time.perf_counter()
@@ -126,24 +118,6 @@ class Strategy(SupervisedTemplate):
         """The tasks whose data the model trains on: the current one."""
         assert self.experience is not None
         return [self.experience.current_experience]
-
-    def memory(self) -> Memory:
-        """Bytes of the network, and of each plugin what its `memory()` says, else what is found."""
-        kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
-        found = memory_of(find(self.uncounted(), self.model, self.stream))
-        return sum(kept, start=Memory(architecture=of_model(self.model)) + found)
-
-    def uncounted(self) -> dict[str, Any]:
-        """The plugins without a `memory()` and the strategy's own attributes, by name."""
-        return {name: part for name, part in parts(self).items() if not hasattr(part, "memory")}
-
-    def diagnostics(self) -> dict[str, Any]:
-        """The `diagnostics(strategy)` of all plugins after a task, for the record."""
-        found: dict[str, Any] = {}
-        for plugin in self.plugins:
-            if hasattr(plugin, "diagnostics"):
-                found |= plugin.diagnostics(self)
-        return found
 
     def state_dict(self) -> dict[str, Any]:
         """The state between tasks: weights, and the state of each plugin. A NotResumable if a

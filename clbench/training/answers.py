@@ -1,0 +1,56 @@
+"""What the runner asks of a strategy, answered alike for clbench's and for any of Avalanche's."""
+
+from typing import Any
+
+from torch import nn
+
+from clbench.memory import Memory, of_model
+from clbench.stream import Stream
+from clbench.training.kept import Kept, find, memory_of, parts
+
+
+class Answers:
+    """Accuracies, memory and diagnostics of a strategy."""
+
+    stream: Stream
+    model: nn.Module
+    plugins: list[Any]
+
+    @property
+    def asked(self) -> Any:
+        """The strategy."""
+        return self
+
+    def accuracy(self, k: int) -> float:
+        """Test accuracy on task k, in percent."""
+        return self._measure([self.stream.avalanche.test_stream[k]])[0]
+
+    def valid_accuracy(self, k: int) -> float:
+        """Accuracy on the validation data of task k, in percent."""
+        return self._measure([self.stream.avalanche.valid_stream[k]])[0]
+
+    def memory(self) -> Memory:
+        """Bytes of the network, and of each plugin what its `memory()` says, else what is found."""
+        kept = [plugin.memory() for plugin in self.plugins if hasattr(plugin, "memory")]
+        found = memory_of(self.found())
+        return sum(kept, start=Memory(architecture=of_model(self.model)) + found)
+
+    def found(self) -> list[Kept]:
+        """What is kept by what does not count its memory itself."""
+        return find(self.uncounted(), self.model, self.stream)
+
+    def uncounted(self) -> dict[str, Any]:
+        """The plugins without a `memory()` and the strategy's own attributes, by name."""
+        return {n: part for n, part in parts(self.asked).items() if not hasattr(part, "memory")}
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The `diagnostics(strategy)` of all plugins after a task, for the record."""
+        found: dict[str, Any] = {}
+        for plugin in self.plugins:
+            if hasattr(plugin, "diagnostics"):
+                found |= plugin.diagnostics(self.asked)
+        return found
+
+    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
+        """Accuracy in percent and mean loss."""
+        raise NotImplementedError
