@@ -53,7 +53,7 @@ class Code:
 def code_of(path: Path, module: str, distribution: str, changed: Collection[str]) -> Code:
     """The code of the file `path`, or of the installed `module`; of the modules of clbench, those
     that are `changed` count."""
-    if not changed and _is_own(module):
+    if not changed and is_own(module):
         return Code()
     try:
         return _Search(path, module, distribution).code(frozenset(changed))
@@ -84,7 +84,8 @@ def _folders(spec: ModuleSpec) -> list[str]:
     return list(spec.submodule_search_locations or ())
 
 
-def _is_own(name: str) -> bool:
+def is_own(name: str) -> bool:
+    """Whether a module is one of clbench's own methods or benchmarks."""
     return name.startswith(tuple(f"{package}." for package in OWN)) or name in OWN
 
 
@@ -99,7 +100,7 @@ class _Search:
         self.folder = absolute(path).parent  # Python keeps what it found in `.` for other folders
         self.allowed: Collection[str] | None = None
         """Other top-level modules of the folder that count; None for all."""
-        if module and not _is_own(module):
+        if module and not is_own(module):
             spec = located(self.top)
             self.specs[self.top] = spec
             first = (*_folders(spec), spec.origin) if spec else ()
@@ -126,7 +127,7 @@ class _Search:
             if file is None:
                 continue
             content = self._read(file)
-            if not _is_own(name) or name in changed:
+            if not is_own(name) or name in changed:
                 modules[name], files[name] = hashlib.sha256(content).hexdigest(), file
             size += len(content)
             if len(seen) > 10 * MODULES or len(modules) > MODULES or size > BYTES:
@@ -135,7 +136,7 @@ class _Search:
             is_package = spec is not None and spec.submodule_search_locations is not None
             package_name = name if is_package else name.rpartition(".")[0]
             for wanted in self._imports(content, package_name, file.suffix):
-                if changed or not _is_own(wanted):
+                if changed or not is_own(wanted):
                     waiting += _with_packages(wanted)
         return Code(tuple(sorted(modules.items())), self.distribution, files)
 
@@ -143,7 +144,7 @@ class _Search:
         if name not in self.specs:
             parent, _, last = name.rpartition(".")
             above = self._spec(parent) if parent else None
-            if _is_own(name) or name == "clbench":
+            if is_own(name) or name == "clbench":
                 spec = located(name)
             elif above is not None and self.top and parent.partition(".")[0] == self.top:
                 spec = _found(name, _folders(above)) if _folders(above) else None
@@ -201,7 +202,7 @@ class _Search:
 
     def _absolute(self, name: str) -> Iterator[str]:
         top = name.partition(".")[0]
-        if _is_own(name) or (top != "clbench" and top not in sys.stdlib_module_names):
+        if is_own(name) or (top != "clbench" and top not in sys.stdlib_module_names):
             yield name
 
 
@@ -212,7 +213,8 @@ def _name(function: ast.expr) -> str:
 def _with_packages(name: str) -> list[str]:
     """`a.b.c` and the packages on the way: `a`, `a.b`."""
     parts = name.split(".")
-    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    first = 2 if is_own(name) else 1  # the package clbench itself never counts
+    return [".".join(parts[:n]) for n in range(first, len(parts) + 1)]
 
 
 def _top_levels(distribution: str) -> Collection[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from clbench.code import Code, code_of
+from clbench.code import Code, code_of, is_own
 from clbench.declare import Declaration, changed_since
 from clbench.errors import UserError
 from clbench.files import SOURCE, absolute, read_bounded
@@ -51,7 +51,8 @@ def _module(name: str, path: Path, code: Code) -> ModuleType:
 
 def _same(name: str, path: Path, code: Code) -> Code:
     """The code as it is now, with its files; a UserError if it is another than `code`."""
-    found = code_of(path, name, code.distribution, [known for known, _ in code.modules])
+    changed = [known for known, _ in code.modules if is_own(known)]
+    found = code_of(path, name, code.distribution, changed)
     if found != code:
         raise changed_since(path)
     return found

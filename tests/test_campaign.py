@@ -87,8 +87,8 @@ def test_a_run_of_another_version_is_trained_again(
     assert any("another version" in event.text for event in heard if isinstance(event, Note))
     assert read(place.out / "replaced" / f"{old.id}.json") == old
 
-    source = "import nothing_at_all\nfrom clbench import Method\nclass X(Method): pass"
-    path = method_file("bad", source)
+    refuses = "def refuses(self, stream): return 'no.'"
+    path = method_file("bad", f"from clbench import Method\nclass X(Method):\n    {refuses}\n")
     bad = cell(str(path))
     broken = replace(mine, method=replace(bad.method, name="finetune"))
     refused = carry_out(make_plan([broken], place))

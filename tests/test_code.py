@@ -143,7 +143,10 @@ def test_local_changes_in_a_checkout_count_as_changed_code(
     from functools import cache
 
     line = "from clbench.methods.ewc import EWC\nclass Child(EWC):\n    title = 'c'\n"
-    child = read_declaration(method_file("child", line), "method").digest
+    clean = read_declaration(method_file("child", line), "method")
+    child = clean.digest
+    assert [name for name, _ in clean.code.modules] == ["child"]
+    assert import_class(clean).title == "c"
     changed = frozenset({"clbench.methods._acl_net", "clbench.methods.ewc"})
     monkeypatch.setattr(provenance, "changed_modules", cache(lambda: changed))
     read_again()
@@ -154,7 +157,10 @@ def test_local_changes_in_a_checkout_count_as_changed_code(
         assert "hat" not in digests
         assert make_grid("ewc", "split-mnist-5k", [0], {})[0].versioned().method.source
         assert import_class(mine["ewc"]).__name__ == "EWC"
-        assert read_declaration(method_file("child", line), "method").digest != child
+        fresh = read_declaration(method_file("child", line), "method")
+        assert fresh.digest != child
+        assert [name for name, _ in fresh.code.modules] == ["child", "clbench.methods.ewc"]
+        assert import_class(fresh).title == "c"
     finally:
         read_again()
 
