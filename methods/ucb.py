@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from clbench.declare import Fraction, PositiveFloat, PositiveInt
 from clbench.method import Method
-from clbench.networks import backbone
+from clbench.networks import MLP, backbone
 from clbench.networks.bayes import BayesNet
 from clbench.stream import Stream
 from clbench.training import Strategy
@@ -112,6 +112,8 @@ class UCB(Method):
     }
     backbones = ("mlp", "alexnet")  # batch norm has no Gaussian weights
 
+    hidden: PositiveInt | None = None
+    """units of the only hidden layer, 1200 in the public code; none: the stream's network"""
     samples: PositiveInt = 1
     """draws of the weights per training step; convolutions draw once"""
     rho: float = -3.0
@@ -131,8 +133,15 @@ class UCB(Method):
         "five-datasets": {"mu_std": None, "rho": -6.0},
     }
 
+    def refuses(self, stream: Stream) -> str:
+        if self.hidden is not None and stream.backbone != "mlp":
+            return f"hidden is the width of an mlp, and the network is {stream.backbone}."
+        return ""
+
     def build(self, stream: Stream) -> Strategy:
         trunk = backbone(stream.backbone, stream.input_shape)
+        if self.hidden is not None:
+            trunk = MLP(stream.input_shape, self.hidden, depth=1)
         model = BayesNet(trunk, stream.classes, rho=self.rho, mu_std=self.mu_std)
         plugin = UCBPlugin(self.samples, self.pi, self.sigma1, self.sigma2)
         return Strategy(model=model, stream=stream, plugins=[plugin])

@@ -31,16 +31,14 @@ def least_batch(model: nn.Module) -> int:
 class MLP(Backbone):
     """Two hidden layers of 256 ReLU units, the paper's network for ordinary methods on MNIST."""
 
-    def __init__(self, input_shape: Sequence[int], width: int = 256) -> None:
+    def __init__(self, input_shape: Sequence[int], width: int = 256, depth: int = 2) -> None:
         super().__init__()
-        self.features = width
-        self.layers = nn.Sequential(
-            nn.Flatten(),
-            nn.Linear(math.prod(input_shape), width),
-            nn.ReLU(),
-            nn.Linear(width, width),
-            nn.ReLU(),
-        )
+        self.features, inputs = width, math.prod(input_shape)
+        layers: list[nn.Module] = [nn.Flatten()]
+        for _ in range(depth):
+            layers += [nn.Linear(inputs, width), nn.ReLU()]
+            inputs = width
+        self.layers = nn.Sequential(*layers)
 
 
 class AlexNet(Backbone):

@@ -13,6 +13,8 @@ from test_stock_avalanche import TASKS, benchmark
 from torch.distributions import Categorical, MixtureSameFamily, Normal, kl_divergence
 from torch.nn import functional as F
 
+from clbench.conformance import small_stream
+from clbench.errors import UserError
 from clbench.loader import TensorLoader
 from clbench.memory import BYTES
 from clbench.methods.ucb import UCB, UCBPlugin, mixture_slope
@@ -149,6 +151,18 @@ def test_its_memory_is_a_mean_and_a_sigma_for_each_weight(
     plain = 36 * 256 + 256 + 256 * 256 + 256 + 3 * (256 * 2 + 2)
     memory = strategy.memory()
     assert (memory.architecture, memory.auxiliary, memory.replay) == (BYTES * 2 * plain, 0, 0)
+
+
+def test_the_network_of_the_public_code_has_one_hidden_layer() -> None:
+    stream = small_stream()  # three tasks of 2, 3 and 2 classes
+    strategy = UCB(hidden=1200).build(stream)
+    weights = 785 * 1200 + 1201 * (2 + 3 + 2)
+    assert strategy.memory().architecture == 4 * 2 * weights
+    net = Stream(stream._sources, name="x", backbone="alexnet", protocol=stream.protocol, seed=0)
+    with pytest.raises(
+        UserError, match="hidden is the width of an mlp"
+    ):
+        UCB(hidden=1200).build(net)
 
 
 def test_it_refuses_what_has_no_sigma(make_stream: Callable[..., Stream]) -> None:
