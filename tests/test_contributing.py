@@ -48,7 +48,7 @@ def test_from_scratch(clbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("file", "remark", "row"),
     [
         ("stock_replay.py", "ReplayPlugin: no memory()", "stock-replay  "),
-        ("stock_lwf.py", "LwFPlugin: no memory()", "stock-lwf (loop=Avalanche, optimizer=SGD(lr="),
+        ("stock_lwf.py", "LwFPlugin: no memory()", "stock-lwf (loop=Avalanche,"),
     ],
 )
 def test_a_plugin_or_strategy_of_avalanche(

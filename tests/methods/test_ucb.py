@@ -159,9 +159,7 @@ def test_the_network_of_the_public_code_has_one_hidden_layer() -> None:
     weights = 785 * 1200 + 1201 * (2 + 3 + 2)
     assert strategy.memory().architecture == 4 * 2 * weights
     net = Stream(stream._sources, name="x", backbone="alexnet", protocol=stream.protocol, seed=0)
-    with pytest.raises(
-        UserError, match="hidden is the width of an mlp"
-    ):
+    with pytest.raises(UserError, match="hidden is the width of an mlp"):
         UCB(hidden=1200).build(net)
 
 
