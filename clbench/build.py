@@ -120,6 +120,11 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
     seed_everything(stream.seed, "init")
     strategy = method.build(stream)
     if isinstance(strategy, Strategy):
+        if strategy.stream.protocol != stream.protocol and strategy.stream is not stream:
+            raise UserError(
+                f"{type(method).__name__}.build trains under another protocol than the run's: "
+                'declare what it demands, like `protocol = {"epochs": 1}`.'
+            )
         return strategy
     if not isinstance(strategy, SupervisedTemplate):
         raise TypeError(

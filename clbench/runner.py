@@ -257,4 +257,4 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import SGD, Adam
 
 from clbench.conformance import small_stream
+from clbench.errors import UserError
 from clbench.networks import ordinary
 from clbench.seeding import seed_everything
 from clbench.training import Strategy
@@ -100,6 +101,36 @@ def test_an_optimizer_set_in_build_or_by_a_plugin_is_used_and_told() -> None:
             strategy.optimizer = Adam(strategy.model.parameters(), lr=0.002)
 
     assert torch.equal(_weights(_learn(Sets())), _weights(adam))
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_what_would_change_an_optimizer_that_is_not_used_is_refused(scheduled: bool) -> None:
+    stream = small_stream(1)
+    strategy = Strategy(model=ordinary(stream), stream=stream)
+    if scheduled:
+        torch.optim.lr_scheduler.StepLR(strategy.optimizer, 1)
+    else:
+        strategy.optimizer.param_groups[0]["lr"] = 1e-5
+    with pytest.raises(UserError, match="changes the protocol's optimizer or schedules its rate"):
+        strategy.learn(0)
+
+
+class _Trigger(Strategy):
+    """A subclass with its own version of a trigger of Avalanche's."""
+
+    def _before_update(self, **kwargs: Any) -> None:
+        super()._before_update(**kwargs)
+        for parameter in self.model.parameters():
+            parameter.grad = None
+
+
+def test_a_trigger_that_a_subclass_overrides_is_called() -> None:
+    stream = small_stream(1)
+    strategy = _Trigger(model=ordinary(stream), stream=stream)
+    before = _weights(strategy)
+    strategy.learn(0)
+    assert torch.equal(_weights(strategy), before)
+    assert strategy.decided == {"loop": "Avalanche"}
 
 
 def test_an_optimizer_that_stays_keeps_its_state_and_gets_its_rate_back() -> None:

@@ -4,7 +4,7 @@ import collections
 import copy
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 from avalanche.benchmarks.utils import make_avalanche_dataset
 from avalanche.benchmarks.utils.data_attribute import DataAttribute
+from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.storage_policy import ReservoirSamplingBuffer
 from torch import nn
 from torch.optim import SGD, Adam
@@ -32,10 +33,10 @@ class Plain:
         vars(self).update(values)
 
 
-def _strategy() -> Strategy:
+def _strategy(plugins: Sequence[Any] = ()) -> Strategy:
     stream = small_stream()
     seed_everything(0, "init")
-    return Strategy(model=ordinary(stream), stream=stream)
+    return Strategy(model=ordinary(stream), stream=stream, plugins=plugins)
 
 
 def _through_a_file(node: Any) -> Any:
@@ -230,3 +231,40 @@ def test_the_namespace_of_a_fresh_object_loses_what_was_not_saved() -> None:
     back, _ = _restored(lambda s: Plain(a=1), lambda s: Plain(b=2))
     assert vars(back) == {"a": 1}
     assert SimpleNamespace(**vars(back)).a == 1
+
+
+LEFT = {"module": 0}
+
+
+@pytest.mark.parametrize("where", ["module", "class", "hook", "loss"])
+def test_what_no_state_holds_is_compared(where: str) -> None:
+    """Values of a module or class, hooks and the loss are not put back."""
+
+    class Plugin(SupervisedPlugin):
+        """Keeps something where no state looks."""
+
+    def change(strategy: Strategy) -> None:
+        if where == "module":
+            LEFT["module"] += 1
+        elif where == "class":
+            Kept.count += 1
+        elif where == "hook":
+            next(strategy.model.parameters()).register_hook(lambda g: g)
+        else:
+            strategy._criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
+
+    Plugin.__module__ = __name__
+    one, other = _strategy([Plugin()]), _strategy([Plugin()])
+    other.load_state_dict(_through_a_file(one.state_dict()))
+    kept = LEFT["module"], Kept.count
+    change(one)
+    state = _through_a_file(one.state_dict())
+    LEFT["module"], Kept.count = kept  # as in a fresh process
+    with pytest.raises(NotResumable, match="training changes a value of a module or a class"):
+        other.load_state_dict(state)
+
+
+class Kept:
+    """A class with a value."""
+
+    count = 0

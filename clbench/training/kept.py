@@ -67,6 +67,16 @@ def parts(strategy: Any) -> dict[str, Any]:
     return found | {name: value for name, value in vars(strategy).items() if name not in others}
 
 
+def saved_apart(strategy: Any) -> dict[str, Any]:
+    """The parts whose state the strategy saves for them: all but plugins that save themselves. A
+    network has a `state_dict` too, but that leaves out its other attributes."""
+    themselves = {
+        id(p) for p in strategy.plugins
+        if hasattr(p, "state_dict") and not isinstance(p, nn.Module)
+    }  # fmt: skip
+    return {name: part for name, part in parts(strategy).items() if id(part) not in themselves}
+
+
 def find(roots: Mapping[str, Any], model: nn.Module, stream: Stream) -> list[Kept]:
     """What is reachable from the roots: tensors, arrays, networks and samples, each once.
 

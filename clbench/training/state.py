@@ -86,6 +86,13 @@ class Saver:
         if isinstance(value, CODE):
             if getattr(value, "__closure__", None):
                 raise NotResumable(f"{path} is a function that keeps values of its own")
+            owner = getattr(value, "__self__", None)
+            known = id(owner) in self.names or id(owner) in self.numbers
+            if not (owner is None or known or isinstance(owner, type | types.ModuleType)):
+                raise NotResumable(f"{path} is a method of an object that is not saved")
+            defaults = getattr(value, "__defaults__", None) or ()
+            if not all(type(d) in PLAIN or isinstance(d, (*CODE, tuple)) for d in defaults):
+                raise NotResumable(f"{path} is a function whose defaults may change")
             return ("code", code_name(value))
         self.numbers[id(value)] = number = len(self.numbers)
         self.alive.append(value)

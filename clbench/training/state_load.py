@@ -51,7 +51,7 @@ def load(roots: dict[str, Any], state: Node, strategy: Any, stream: Stream) -> d
     """The fresh objects of `roots` with a saved state; a NotResumable if that is impossible."""
     named = live(strategy, stream)
     loaded: dict[str, Any] = Loader(named).value(state, roots, "")
-    if not _same(Saver(named).node(loaded, ""), state):
+    if not same(Saver(named).node(loaded, ""), state):
         raise NotResumable("what was put back is not what was saved")
     return loaded
 
@@ -98,8 +98,8 @@ def put_back(strategy: Any, loaded: dict[str, Any]) -> None:
     for name, value in loaded.items():
         if name == "network":
             _put_into(strategy.model, value)
-        elif name in vars(strategy):
-            setattr(strategy, name, value)
+        elif not any(value is plugin for plugin in strategy.plugins):
+            setattr(strategy, name, value)  # also one that the method makes while it trains
 
 
 def _put_into(network: nn.Module, state: dict[str, Any]) -> None:
@@ -296,12 +296,12 @@ _LOADERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
     """Whether two states are equal, in every bit."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and bool(torch.equal(a.cpu(), b.cpu()))
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return list(a) == list(b) and all(_same(a[key], b[key]) for key in a)
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
     return type(a) is type(b) and bool(a == b or (a != a and b != b))

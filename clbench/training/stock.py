@@ -17,7 +17,8 @@ from clbench.memory import Memory
 from clbench.stream import Stream
 from clbench.training.answers import Answers
 from clbench.training.decided import differences, loss_of
-from clbench.training.kept import parts
+from clbench.training.kept import saved_apart
+from clbench.training.outside import compare, outside
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import NotResumable, network_state, save
 from clbench.training.state_load import load, put_back
@@ -123,12 +124,15 @@ class StockStrategy(Answers):
             "plugins": own,
             "clock": {name: getattr(self.strategy.clock, name) for name in CLOCK},
             "others": save(self._state_parts(), self.strategy, self.stream),
+            "outside": outside(self.strategy, self.stream),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
         for experience in self.stream.avalanche.test_stream:  # a run has tested all tasks before
             avalanche_model_adaptation(self.model, experience)
+        if "outside" in state:  # not in older checkpoints
+            compare(self.strategy, self.stream, state["outside"])
         try:
             self._load_network(state["model"])
         except (AttributeError, RuntimeError):
@@ -151,7 +155,7 @@ class StockStrategy(Answers):
 
     def _state_parts(self) -> dict[str, Any]:
         """What has no `state_dict` of its own, the optimizer, and the network's attributes."""
-        found = {n: p for n, p in parts(self.strategy).items() if not hasattr(p, "state_dict")}
+        found = saved_apart(self.strategy)
         optimizer = self.strategy.optimizer
         known = self.strategy.optimized_param_id
         found |= {"optimizer": optimizer, "optimized_param_id": known}

@@ -12,14 +12,16 @@ from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 
+from clbench.errors import UserError
 from clbench.loader import TensorLoader, batches
 from clbench.networks.backbones import least_batch
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.answers import Answers
 from clbench.training.decided import differences
-from clbench.training.kept import parts
+from clbench.training.kept import saved_apart
 from clbench.training.optimizers import make_optimizer
+from clbench.training.outside import compare, outside
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import network_state, save
 from clbench.training.state_load import load, put_back
@@ -126,6 +128,7 @@ class Strategy(Answers, SupervisedTemplate):
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
             "clock": {name: getattr(self.clock, name) for name in CLOCK},
+            "outside": outside(self, self.stream),
         }
         if others := self._without_state():
             state["others"] = save(others, self, self.stream)
@@ -133,6 +136,8 @@ class Strategy(Answers, SupervisedTemplate):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
+        if "outside" in state:  # not in older checkpoints
+            compare(self, self.stream, state["outside"])
         self.model.load_state_dict(state["model"])
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:
@@ -144,7 +149,7 @@ class Strategy(Answers, SupervisedTemplate):
 
     def _without_state(self) -> dict[str, Any]:
         """What has no `state_dict` of its own: plugins, attributes, a foreign optimizer."""
-        found = {name: p for name, p in parts(self).items() if not hasattr(p, "state_dict")}
+        found = saved_apart(self)
         if self.optimizer is not self._made:
             found |= {"optimizer": self.optimizer, "optimized_param_id": self.optimized_param_id}
         return found | {"network": network_state(self.model)} if found else found
@@ -153,8 +158,22 @@ class Strategy(Answers, SupervisedTemplate):
         if self.optimizer is not self._made:  # a plugin's or the method's: by Avalanche's rules
             super().make_optimizer(**kwargs)
             return
+        changed = self._options(self.optimizer) != self._options(self._sgd(self.model))
+        if self.optimized_param_id is None and changed:  # before the first task
+            raise UserError(
+                "The method changes the protocol's optimizer or schedules its rate, but each task "
+                "begins with a new one. Set one of your own: strategy.optimizer = SGD(...)."
+            )
         self.optimized_param_id: dict[str, Any] = {}  # not None: it is set up
         self.optimizer = self._made = self._sgd(self.model)
+
+    @staticmethod
+    def _options(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+        """The values of its groups."""
+        return [
+            {key: value for key, value in group.items() if key != "params"}
+            for group in optimizer.param_groups
+        ]
 
     def train_dataset_adaptation(self, **kwargs: Any) -> None:
         super().train_dataset_adaptation(**kwargs)
@@ -168,7 +187,9 @@ class Strategy(Answers, SupervisedTemplate):
         assert self.experience is not None
         k = self.experience.current_experience
         plain = self.stream.avalanche.train_stream[k].dataset
-        if self.adapted_dataset is not self._plain or self.experience.dataset is not plain:
+        own = getattr(plain, "split", None) is not self.stream.tasks[k].train
+        changed = self.adapted_dataset is not self._plain or self.experience.dataset is not plain
+        if own or changed:
             self.decided["data"] = "its own"
             super().make_train_dataloader(**kwargs)
             return
@@ -201,6 +222,10 @@ class Strategy(Answers, SupervisedTemplate):
 
     def training_epoch(self, **kwargs: Any) -> None:
         """Avalanche's loop, with handlers looked up once per epoch, and its parts timed."""
+        if any(f"_{event}" in vars(self) or self._overrides(f"_{event}") for event in STEP):
+            self.decided["loop"] = "Avalanche"
+            super().training_epoch(**kwargs)
+            return
         hooks = {event: self._hooks(event) for event in STEP}
         spent, clock = self.spent, time.perf_counter
         last = clock()
@@ -244,6 +269,10 @@ class Strategy(Answers, SupervisedTemplate):
             lap("optimizer")
             call("after_update")
             call("after_training_iteration")
+
+    def _overrides(self, name: str) -> bool:
+        """Whether a subclass has its own version of a method of Avalanche's."""
+        return getattr(type(self), name) is not getattr(SupervisedTemplate, name)
 
     def _call(self, event: str, **kwargs: Any) -> None:
         """Call the plugins' handlers for an event between epochs or after a task, and time them."""
