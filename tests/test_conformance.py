@@ -83,12 +83,11 @@ FAULTS = {
     "unsaved": (
         """
     def after_training_exp(self, strategy, **kwargs):
-        Fault.kept = [p.detach().clone() for p in strategy.model.parameters()]
+        os.environ["CLBENCH_FAULT"] = str(1 + int(os.environ.get("CLBENCH_FAULT", 0)))
 
     def before_backward(self, strategy, **kwargs):
-        if self.kept:
-            pairs = zip(strategy.model.parameters(), self.kept)
-            strategy.loss += sum((p - k).square().sum() for p, k in pairs)
+        squares = sum(p.square().sum() for p in strategy.model.parameters())
+        strategy.loss += 0.01 * int(os.environ.get("CLBENCH_FAULT", 0)) * squares
         """,
         "",
         contract.resumes,

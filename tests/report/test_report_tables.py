@@ -246,7 +246,7 @@ def test_the_newest_joint_is_the_reference_and_is_named(record: Make) -> None:
     [
         ({"method": "joint[each=true]"}, {"R": [[None, None], [97.0, 85.0]]}),
         ({}, {"method": "joint[each=true]", "finished": "2026-02-01T00:00:00+00:00"}),
-        ({"spec__method__version": 2}, {"finished": "2026-02-01T00:00:00+00:00"}),
+        ({"spec__method__version": 3}, {"finished": "2026-02-01T00:00:00+00:00"}),
         ({"spec__method__version": 10}, {"spec__method__version": 9}),
     ],
 )
