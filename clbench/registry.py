@@ -24,6 +24,7 @@ from clbench.declare import Declaration
 from clbench.errors import BrokenWarning, UserError, unknown
 from clbench.files import named_path, shown
 from clbench.importing import module_of
+from clbench.limits import SENTENCE
 from clbench.reading import read_declaration
 
 FAMILIES = {
@@ -150,6 +151,8 @@ def check_setting(value: Any, where: str, instead: str = "") -> None:
     elif isinstance(value, str):
         if not value.replace("\n", " ").isprintable():
             raise UserError(f"{where} has characters that cannot be printed.")
+        if len(value) > SENTENCE:
+            raise UserError(f"{where} has more than {SENTENCE:,} characters.")
         for item in split_list(value) if instead else ():
             if _is_path(name := item.partition("[")[0].strip()):
                 raise UserError(

@@ -273,3 +273,15 @@ def test_a_message_neither_steers_the_terminal_nor_floods_it(
         assert result.code == 2
         assert result.err.replace("\n", "").isprintable()
         assert len(result.err) < 25_000
+
+
+def test_a_text_of_a_configuration_is_bounded(
+    tmp_path: Path, clbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser of the command line would print a wrong value whole."""
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text(f'rerun = "{"y" * 200_000}"')
+    result = clbench("run --methods finetune --config c.toml --dry-run")
+    assert result.code == 2
+    assert "has more than" in result.err
+    assert len(result.err) < 1000
