@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,8 +26,12 @@ class PermutedMNIST(Benchmark):
     title = "Permuted MNIST"
     datasets = ("mnist",)
 
+    added = ("scenario",)
+
     tasks: PositiveInt = 10
     """number of tasks; the paper has 10, 20, 30 and 40"""
+    scenario: Literal["task", "domain"] = "task"
+    """task: one head per task; domain: one head for the ten digits of every task"""
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
         mnist = data["mnist"]

@@ -19,10 +19,14 @@ class SplitCIFAR100(Benchmark):
     mean = (125.3 / 255, 123.0 / 255, 113.9 / 255)
     std = (63.0 / 255, 62.1 / 255, 66.7 / 255)
 
+    added = ("scenario",)
+
     tasks: PositiveInt = 20
     """number of tasks; must divide the number of classes, 100 in the full set"""
     backbone: Literal["alexnet", "resnet18"] = "alexnet"
     """network of ordinary methods"""
+    scenario: Literal["task", "class"] = "task"
+    """task: one head per task; class: one head for all classes seen so far"""
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
         images = data[self.datasets[0]]

@@ -1,6 +1,7 @@
 """5-Split MNIST: the ten digits in pairs, 0/1 to 8/9, in this order for every seed."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from clbench.benchmark import Benchmark
 from clbench.data import DataSet
@@ -14,8 +15,12 @@ class SplitMNIST(Benchmark):
     title = "5-Split MNIST"
     datasets = ("mnist",)
 
+    added = ("scenario",)
+
     tasks: PositiveInt = 5
     """number of tasks; must divide 10"""
+    scenario: Literal["task", "class"] = "task"
+    """task: one head per task; class: one head for all digits seen so far"""
 
     def sources(self, data: Mapping[str, DataSet], seed: int) -> list[Source]:
         return class_tasks(data["mnist"], self.tasks, mean=(0.1307,), std=(0.3081,))

@@ -29,6 +29,12 @@ class Benchmark:
     backbone: Any = "mlp"
     """The network of ordinary methods, as `--backbone` takes it, with paths relative to the file of
     the benchmark. Write it out as text, or make it a parameter."""
+    scenario: Any = "task"
+    """`task`, `class` or `domain` (`clbench.scenario`). Write it out as text, or make it a parameter
+    of those that the tasks allow."""
+    added: ClassVar[tuple[str, ...]] = ()
+    """Parameters that came later: their defaults are left out of a run's spec, so that older runs
+    keep their ids."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -76,4 +82,5 @@ def open_stream(
         given=protocol,
         seed=seed,
         device=device,
+        scenario=made.scenario,
     )

@@ -35,6 +35,7 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
         protocol=spec.protocol,
         seed=spec.seed,
         device=spec.device,
+        scenario=benchmark.scenario,
     )
 
 

@@ -55,9 +55,11 @@ TYPES: dict[str, Any] = {
 }
 _Values: TypeAlias = dict[str, int | float | bool | str | None]
 META: dict[str, Any] = {
-    **dict.fromkeys(("name", "title", "family", "paper", "backbone", "replay_size"), str),
-    **dict.fromkeys(("zero_forgetting", "upper_bound", "own_network"), bool),
-    **dict.fromkeys(("backbones", "datasets"), tuple[str, ...]),
+    **dict.fromkeys(
+        ("name", "title", "family", "paper", "backbone", "replay_size", "scenario"), str
+    ),
+    **dict.fromkeys(("zero_forgetting", "upper_bound", "own_network", "needs_validation"), bool),
+    **dict.fromkeys(("backbones", "datasets", "added", "scenarios"), tuple[str, ...]),
     "version": int,
     "zero_forgetting_if": _Values,
     "protocol": _Values,

@@ -54,7 +54,7 @@ class TensorLoader:
         self.y = torch.cat([s.labels for s in splits]).to(self.home)
         self.pinned = not fits and torch.device(device).type == "cuda"
         self.starts = torch.tensor([0, *(len(s) for s in splits)]).cumsum(0)
-        tasks = [torch.tensor(s.task, device=self.home).expand(len(s)) for s in splits]
+        tasks = [torch.tensor(s.label, device=self.home).expand(len(s)) for s in splits]
         self.t = torch.cat(tasks) if len(splits) > 1 else tasks[0]  # one number, expanded
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -10,6 +10,7 @@ from clbench.errors import UserError
 from clbench.labels import text
 from clbench.protocol import Protocol
 from clbench.resolve import resolve
+from clbench.scenario import TASK
 
 if TYPE_CHECKING:
     from avalanche.training.templates import SupervisedTemplate
@@ -51,6 +52,14 @@ class Method:
     """Parameter -> values of others without which it has no effect."""
     unseen: ClassVar[dict[str, str]] = {}
     """Parameter whose effect the small stream of `clbench check` cannot show -> why."""
+    added: ClassVar[tuple[str, ...]] = ()
+    """Parameters that came later: their defaults are left out of a run's spec, so that older runs
+    keep their ids."""
+    scenarios: ClassVar[tuple[str, ...]] = ()
+    """The scenarios that the method can learn in; empty for all. A method that picks a part of its
+    network by the task says `("task",)`."""
+    needs_validation: ClassVar[bool] = False
+    """Whether it cannot train without validation data (`--valid 0`)."""
     backbones: ClassVar[tuple[str, ...]] = ()
     """The networks that the method can learn with; empty for any."""
     own_network: ClassVar[bool] = False
@@ -82,9 +91,9 @@ class Method:
 
     def refusal(self, stream: "Stream") -> str:
         """Why this method cannot run on the stream: what it declares first, then `refuses`."""
-        keys = ("backbones", "own_network", "fixed", "protocol")
-        facts = {key: getattr(self, key) for key in keys}
-        return declared_refusal(facts, stream.backbone, stream.protocol) or self.refuses(stream)
+        facts = {key: getattr(self, key) for key in REFUSING}
+        known = stream.backbone, stream.protocol, stream.scenario
+        return declared_refusal(facts, *known) or self.refuses(stream)
 
     def refuses(self, stream: "Stream") -> str:
         """Why this method cannot run on the stream, as a sentence; empty if it can.
@@ -102,9 +111,23 @@ class Method:
         raise NotImplementedError(f"{type(self).__name__} has no build(self, stream)")
 
 
-def declared_refusal(facts: Mapping[str, Any], backbone: str, protocol: Protocol) -> str:
+REFUSING = (
+    "backbones", "own_network", "fixed", "protocol", "scenarios", "needs_validation"
+)  # fmt: skip
+"""The facts by which a method declares what it cannot run on."""
+
+
+def declared_refusal(
+    facts: Mapping[str, Any], backbone: str, protocol: Protocol, scenario: str
+) -> str:
     """Why a method cannot run, as far as it declares that; needs no import of the method.
-    `facts` are its `backbones`, `own_network`, `fixed` and `protocol`, like `Declaration.meta`."""
+    `facts` are its `REFUSING` ones, like `Declaration.meta`."""
+    if (can := facts.get("scenarios", ())) and scenario not in can:
+        why = f": it picks a part of its network by the task, and in {scenario} no test tells it"
+        listed = " and ".join(can)
+        return f"it learns in the scenario {listed} only{why if can == (TASK,) else ''}."
+    if facts.get("needs_validation") and not protocol.valid:
+        return "it needs validation data, and --valid 0 leaves none."
     backbones = facts.get("backbones", ())
     if backbones and backbone not in backbones:
         return f"it can learn with {' or '.join(backbones)}, but not with {backbone}."

@@ -124,7 +124,8 @@ def _declared_refusals(cells: list[Cell]) -> dict[str, str]:
     """Why methods refuse cells, by id, as far as their classes declare it."""
     found = {}
     for cell in cells:
-        if reason := declared_refusal(cell.method.meta, cell.network.name, cell.spec.protocol):
+        known = cell.network.name, cell.spec.protocol, cell.scenario
+        if reason := declared_refusal(cell.method.meta, *known):
             where = f"{cell.labels['method']} cannot run on {cell.spec.benchmark}"
             found[cell.id] = f"{where}: {reason}"
     return found

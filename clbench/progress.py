@@ -59,7 +59,9 @@ class _Now:
         else:
             epoch = event.epoch
             self.learned = event.task - 1
-            self.epoch = f", epoch {epoch.epoch}, valid {epoch.valid_accuracy:.1f} %"
+            valid = epoch.valid_accuracy
+            self.epoch = f", epoch {epoch.epoch}"
+            self.epoch += f", valid {valid:.1f} %" if valid is not None else ""
 
     @property
     def fraction(self) -> float:

@@ -30,7 +30,21 @@ class Protocol:
     lr_min: Annotated[
         NonNegativeFloat, "training of a task stops when the learning rate falls below this"
     ] = 1e-4
-    valid: Annotated[Fraction, "share of a task's training data held out for validation"] = 0.15
+    valid: Annotated[
+        Fraction,
+        "share of a task's training data held out for validation; 0: every task is trained for all "
+        "epochs at one learning rate",
+    ] = 0.15
+    augment: Annotated[
+        Literal["none", "flip-crop"],
+        "random changes of training images: none, or flip-crop, which mirrors half of them and "
+        "shifts each by up to 4 pixels",
+    ] = "none"
+    class_order: Annotated[
+        str,
+        "classes in tasks that split a data set: fixed (ascending), seed (random), or a list like "
+        "3/1/0/2; empty: the benchmark's own order",
+    ] = ""
     autocast: Annotated[
         bool,
         "the network computes in bfloat16 where torch considers that safe; extra passes of a "
@@ -90,7 +104,7 @@ class Protocol:
         return {
             name: value
             for name, value in vars(self).items()
-            if name not in off and value is not False and value != ""
+            if name not in off and value is not False and value not in ("", "none")
         }
 
 

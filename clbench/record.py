@@ -87,8 +87,9 @@ class Epoch(Struct, kw_only=True, gc=False):
     epoch: Count
     lr: Number
     loss: Number
-    valid_loss: Number
-    valid_accuracy: Percent
+    valid_loss: Number | None = None
+    """None without validation data."""
+    valid_accuracy: Percent | None = None
     samples: Count = 0
     seconds: Seconds = 0.0
 
@@ -153,9 +154,15 @@ class Record(Struct, kw_only=True):
     """The parameter that says how many samples per class the method keeps."""
     lays_open: Annotated[dict[Name, Shown], Few] = msgspec.field(default_factory=dict)
     """How entries of `diagnostics` are shown."""
+    scenario: Literal["task", "class", "domain"] = "task"
     tasks: Tasks = 0
     done: Tasks = 0
     R: Annotated[list[list[Percent | None]], Few] = msgspec.field(default_factory=list)
+    R_given: Annotated[list[list[Percent | None]], Few] = msgspec.field(default_factory=list)
+    """R with the task given in tests; in the scenario `class` only."""
+    confusion: Annotated[list[list[Percent]], Few] = msgspec.field(default_factory=list)
+    """Of the answers on each task after the last one, the share in each task's classes; in the
+    scenario `class` only."""
     R0: list[Percent] = msgspec.field(default_factory=list)
     valid: list[Percent] = msgspec.field(default_factory=list)
     curve: list[Epoch] = msgspec.field(default_factory=list)

@@ -90,6 +90,13 @@ def inconsistency(record: Record) -> str:
     for name, values in (("R0", record.R0), ("valid", record.valid)):
         if values and len(values) != tasks:
             return f"its {name} has {len(values)} values for {tasks} tasks"
+    T = len(record.confusion)
+    if T and (T != tasks or any(len(row) != tasks for row in record.confusion)):
+        return f"its confusion is no table of {tasks} tasks"
+    if record.R_given and [list(map(_known, row)) for row in record.R_given] != [
+        list(map(_known, row)) for row in record.R
+    ]:
+        return "its R_given does not have the places of its R"
     if record.diagnostics and len(record.diagnostics) != done:
         return f"it has diagnostics of {len(record.diagnostics)} tasks, and {done} are learned"
     for name, shown in record.lays_open.items():
@@ -112,6 +119,10 @@ def _fits(value: Any, kind: str) -> bool:
         and all(map(_is_number, row.values()))
         for task, row in value.items()
     )
+
+
+def _known(value: float | None) -> bool:
+    return value is not None
 
 
 def _is_number(value: Any) -> bool:

@@ -77,7 +77,11 @@ def make_cell(
     params = benchmark.defaults | benchmark_given
     found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
     network, name = choose_network(method, benchmark, params, found.protocol.backbone)
-    values = (params, found.params, replace(found.protocol, backbone=name))
+    values = (
+        _recorded(benchmark, params, benchmark.defaults),
+        _recorded(method, found.params, found.usual_params),
+        replace(found.protocol, backbone=name),
+    )
     machine, digests = (threads, device), (benchmark.digest, method.digest)
     spec = RunSpec(benchmark.name, method.name, seed, *values, *machine, *digests)
     changed = _changed(asdict(found.protocol), asdict(found.usual_protocol))
@@ -90,6 +94,18 @@ def make_cell(
         protocol={key: value for key, value in changed.items() if key not in found.protocol.unused},
     )
     return Cell(spec, method, benchmark, differs, network)
+
+
+def _recorded(
+    declaration: Declaration, params: dict[str, Any], usual: dict[str, Any]
+) -> dict[str, Any]:
+    """The parameters that stand in a spec: without those `added` later that nobody has set."""
+    added, default = declaration.meta.get("added", ()), declaration.defaults
+    return {
+        key: value
+        for key, value in params.items()
+        if key not in added or not value == default[key] == usual[key]
+    }
 
 
 def choose_network(

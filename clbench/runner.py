@@ -26,6 +26,7 @@ from clbench.limits import ERROR, TRACEBACK, cut, tamed
 from clbench.provenance import provenance
 from clbench.record import DataUse, Epoch, Failure, Record, Shown, Titles
 from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
+from clbench.scenario import CLASS
 from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.store import Place, Store
@@ -34,7 +35,7 @@ from clbench.training import StockStrategy, Strategy
 from clbench.training.state import NotResumable
 
 MEASURED = (
-    "done", "R", "R0", "valid", "curve", "diagnostics", "decided", "memory", "memory_found",
+    "done", "R", "R_given", "confusion", "R0", "valid", "curve", "diagnostics", "decided", "memory", "memory_found",
     "seconds", "peak_memory",
     "started", "finished",
 )  # fmt: skip
@@ -72,7 +73,7 @@ def run(
         fresh = _fresh_record(cell, datasets)
         try:
             stream = make_stream(cell, datasets)
-            fresh.tasks = len(stream)
+            fresh.tasks, fresh.scenario = len(stream), stream.scenario
             strategy, record = _resume(cell, stream, fresh, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except (UserError, BusyError):
@@ -90,7 +91,8 @@ def _learn_all(
 ) -> None:
     tasks, spent = record.tasks, record.seconds
     before = saving = 0.0
-    if not record.R0:
+    by_class = record.scenario == CLASS  # a task that is not learned has no outputs to test
+    if not (record.R0 or by_class):
         started = time.perf_counter()
         record.R0 = [_percent(strategy.accuracy, i) for i in range(tasks)]
         before = time.perf_counter() - started
@@ -107,16 +109,26 @@ def _learn_all(
         parts, strategy.spent = dict(strategy.spent), defaultdict(float)
         # the next task is tested before it is learned, for forward transfer
         row: list[float | None] = [None] * tasks
+        given, shares = row.copy(), []
         if curve is not None:
-            row[: k + 2] = [_percent(strategy.accuracy, i) for i in range(min(k + 2, tasks))]
+            for i in range(k + 1 if by_class else min(k + 2, tasks)):
+                row[i] = _percent(strategy.accuracy, i)
+                if by_class:
+                    given[i] = strategy.tally.accuracy_given
+                    shares.append(strategy.tally.shares)
         last = k + 1 == tasks
-        valid = [_percent(strategy.valid_accuracy, i) for i in range(tasks)] if last else []
+        valid = []
+        if last and strategy.stream.protocol.valid:
+            valid = [_percent(strategy.valid_accuracy, i) for i in range(tasks)]
         # what JSON cannot hold (a NaN, a tensor) fails here, before the record is touched
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
         tests = before + time.perf_counter() - learned
         before = 0.0
         memory = strategy.memory()
         record.R.append(row)
+        if by_class:
+            record.R_given.append(given)
+            record.confusion = shares if last else []
         record.curve += [_epoch(k, epoch) for epoch in curve or ()]
         record.diagnostics.append(diagnostics)
         record.memory, record.memory_found = memory, bool(strategy.found())

@@ -17,6 +17,7 @@ from clbench.declare import Declaration
 from clbench.labels import label, protocol_label
 from clbench.protocol import Protocol
 from clbench.record import Differs, Spec
+from clbench.scenario import TASK
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,12 @@ class Cell:
     @property
     def id(self) -> str:
         return self.spec.id
+
+    @property
+    def scenario(self) -> str:
+        """`task`, `class` or `domain`, as the benchmark declares it or has it as a parameter."""
+        declared = self.benchmark.defaults | self.benchmark.meta | self.spec.benchmark_params
+        return str(declared.get("scenario", TASK))
 
     def versioned(self) -> Spec:
         """The spec with the versions of the method and the benchmark, as records carry it."""

@@ -1,10 +1,12 @@
 """A benchmark's tensors as a stream of tasks with train, valid and test data, also for Avalanche.
 
 Images stay uint8 and are shared between the splits that index them; a split makes network inputs
-from its rows. The split into train and valid depends on the seed alone.
+from its rows. The split into train and valid depends on the seed alone. The scenario decides what
+the labels are and what a network is told of the task (`clbench.scenario`).
 """
 
 import copy
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline, with_task_labels
 from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
@@ -19,8 +22,9 @@ from torch import Tensor
 
 from clbench.backbone import Network, find
 from clbench.data import DataSet, Images
-from clbench.errors import UserError
+from clbench.errors import UserError, unknown
 from clbench.protocol import PROTOCOL_FIELDS, Protocol
+from clbench.scenario import CLASS, DOMAIN, SCENARIOS, TASK
 from clbench.seeding import generator
 
 
@@ -63,15 +67,22 @@ def class_tasks(
 
 @dataclass(frozen=True)
 class Split:
-    """Some rows of an image tensor with their labels inside the task."""
+    """Some rows of an image tensor with their labels in the scenario."""
 
     images: Tensor  # (N, C, H, W) uint8, shared
     rows: Tensor  # (n,) int64, rows of `images`
-    labels: Tensor  # (n,) int64, 0..C-1 inside the task
+    labels: Tensor  # (n,) int64, `Stream.labels` of the task
     task: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     view: Callable[[Tensor], Tensor] | None = None
+    told: bool = True
+    """Whether a network is told the task."""
+
+    @property
+    def label(self) -> int:
+        """The task label that a network sees: 0 if it is not told the task."""
+        return self.task if self.told else 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -130,15 +141,20 @@ class Stream:
         seed: int,
         device: str = "cpu",
         given: Iterable[str] = PROTOCOL_FIELDS,
+        scenario: str = TASK,
     ) -> None:
         self.name = name
+        self.scenario = scenario
+        """`task`, `class` or `domain`."""
+        if scenario not in SCENARIOS:
+            raise unknown(f"scenario of {name}", str(scenario), SCENARIOS)
         self.network = find(backbone) if isinstance(backbone, str) else backbone
         self.protocol = protocol
         self.seed = seed
         self.device = device
         self.given = frozenset(given)
         self._sources = sources
-        self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
+        self._set_tasks()
         self.classes = [len(task.classes) for task in self.tasks]
         """Classes of each task."""
         self.input_shape = tuple(self.tasks[0].test.inputs(slice(0, 1)).shape[1:])
@@ -153,8 +169,11 @@ class Stream:
         if protocol.backbone not in ("", self.protocol.backbone):
             changed.network = find(protocol.backbone, "backbone")
             changed.protocol = replace(protocol, backbone=changed.network.name)
-        if protocol.valid != self.protocol.valid:
-            changed.tasks = [changed._task(k, source) for k, source in enumerate(self._sources)]
+        if (protocol.valid, protocol.class_order) != (
+            self.protocol.valid,
+            self.protocol.class_order,
+        ):
+            changed._set_tasks()
             vars(changed).pop("avalanche", None)
         return changed
 
@@ -168,6 +187,27 @@ class Stream:
         """Samples in a batch of an evaluation: fewer of larger images, to bound the memory."""
         return min(1000, max(1, 2**20 // math.prod(self.input_shape)))
 
+    def _set_tasks(self) -> None:
+        """The tasks and what the labels mean, in the scenario and the class order."""
+        sources = self._sources
+        if self.protocol.class_order:
+            sources = reordered(sources, self.protocol.class_order, self.seed)
+        self.labels = _labels(sources, self.scenario)
+        """Of each task: the label of each of its classes, in the order of `Task.classes`."""
+        self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
+
+    @property
+    def heads(self) -> list[int]:
+        """Outputs of each head: one per task, or one head for all."""
+        if self.scenario == TASK:
+            return [len(labels) for labels in self.labels]
+        return [self.seen[-1]]
+
+    @property
+    def seen(self) -> list[int]:
+        """Outputs of the one head that are in use after each task, in `class` and `domain`."""
+        return list(itertools.accumulate((max(own) + 1 for own in self.labels), max))
+
     def _task(self, k: int, source: Source) -> Task:
         images, labels = _tensors(source.train)
         rows = _rows_of(labels, source.classes)
@@ -178,6 +218,8 @@ class Stream:
         test_images, test_labels = _tensors(source.test)
         test = _rows_of(test_labels, source.classes)
         sizes = {"training": len(train), "validation": len(valid), "test": len(test)}
+        if self.protocol.valid == 0:
+            del sizes["validation"]
         if empty := [part for part, size in sizes.items() if size == 0]:
             raise UserError(
                 f"{self.name}: task {k + 1} has {len(rows)} images to learn from and {len(test)} "
@@ -187,9 +229,9 @@ class Stream:
 
         def split(images: Tensor, labels: Tensor, rows: Tensor) -> Split:
             inside = torch.full((max(int(labels.max()), *source.classes) + 1,), -1)
-            inside[list(source.classes)] = torch.arange(len(source.classes))
+            inside[list(source.classes)] = torch.tensor(self.labels[k])
             scaling = source.mean, source.std, source.view
-            return Split(images, rows, inside[labels[rows]], k, *scaling)
+            return Split(images, rows, inside[labels[rows]], k, *scaling, self.scenario == TASK)
 
         learned, held_out = split(images, labels, train), split(images, labels, valid)
         tested = split(test_images, test_labels, test)
@@ -201,15 +243,56 @@ class Stream:
         streams = {
             part: [_avalanche_dataset(getattr(task, part), part) for task in self.tasks]
             for part in ("train", "valid", "test")
+            if part != "valid" or self.protocol.valid
         }
         made = with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
         # what Avalanche's own benchmarks know of their classes, and some strategies ask for
         made.n_classes_per_exp = self.classes
-        made.classes_order = [label for count in self.classes for label in range(count)]
+        made.classes_order = [label for labels in self.labels for label in labels]
         for stream in made.streams.values():
             for experience in stream:
                 experience.benchmark = made
         return made
+
+
+def reordered(sources: Sequence[Source], order: str, seed: int) -> list[Source]:
+    """The tasks with other classes: `fixed` (ascending), `seed` (drawn), or a list like 3/1/0/2."""
+    classes = [label for source in sources for label in source.classes]
+    if len(set(classes)) < len(classes) or len({id(source.train) for source in sources}) > 1:
+        raise UserError("--class-order is for streams whose tasks split the classes of a data set.")
+    if order == "fixed":
+        wanted = sorted(classes)
+    elif order == "seed":
+        drawn = np.random.RandomState(seed).permutation(len(classes))
+        wanted = [sorted(classes)[i] for i in drawn]
+    else:
+        wanted = [int(label) if label.isdecimal() else -1 for label in order.split("/")]
+        if sorted(wanted) != sorted(classes):
+            known = "/".join(map(str, sorted(classes)))
+            raise UserError(
+                f"--class-order {order}: give fixed, seed, or each of the {len(classes)} classes "
+                f"once, in another order than {known}."
+            )
+    queue = iter(wanted)
+    own = [tuple(itertools.islice(queue, len(source.classes))) for source in sources]
+    return [
+        replace(source, classes=labels, title="/".join(map(str, labels)))
+        for source, labels in zip(sources, own, strict=True)
+    ]
+
+
+def _labels(sources: Sequence[Source], scenario: str) -> list[list[int]]:
+    """What a network calls the classes of each task."""
+    inside = [list(range(len(source.classes))) for source in sources]
+    if scenario == DOMAIN and len({source.classes for source in sources}) > 1:
+        raise UserError("scenario=domain: all tasks need the same classes in the same order.")
+    if scenario != CLASS:
+        return inside
+    if len({id(source.train) for source in sources}) > 1:
+        raise UserError("scenario=class: all tasks need images of the same data set.")
+    order = list(dict.fromkeys(label for source in sources for label in source.classes))
+    place = {label: at for at, label in enumerate(order)}
+    return [[place[label] for label in source.classes] for source in sources]
 
 
 def _tensors(data: Images) -> tuple[Tensor, Tensor]:
@@ -225,6 +308,6 @@ def _rows_of(labels: Tensor, classes: tuple[int, ...]) -> Tensor:
 
 def _avalanche_dataset(split: Split, part: str) -> Any:
     items = StreamItems(split, part)
-    dataset = _make_taskaware_classification_dataset(items, task_labels=split.task)
+    dataset = _make_taskaware_classification_dataset(items, task_labels=split.label)
     dataset.split = split
     return dataset

@@ -36,6 +36,7 @@ class ACL(Method):
     title = "ACL"
     version = 3
     family = "structure"
+    scenarios = ("task",)
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020"
     zero_forgetting_if = {"shared": False, "shared_rate": 0.0}
     replay_size = "per_class"

@@ -8,8 +8,9 @@ network gave in the step after which the sample was offered.
 Avalanche's own strategy is not used: it needs outputs without a task label, which a multi-head
 network does not have, and it keeps a balanced memory instead of a reservoir.
 
-Differs from the paper in: z holds the outputs of the sample's own head, where the paper has one
-head for the classes of all tasks; z comes from the training step, with dropout if the network has
+Differs from the paper in: z holds the outputs of the sample's own head, or of the classes seen so
+far where one head has all classes, while the paper's head has the outputs of later classes too; z
+comes from the training step, with dropout if the network has
 it.
 """
 
@@ -60,15 +61,17 @@ class DERPPPlugin(BufferPlugin):
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         z = strategy.mb_output.detach()
-        z = F.pad(z, (0, self.width - z.shape[1]))
+        z = F.pad(z, (0, self.width - z.shape[1]), value=torch.inf)
         columns = (strategy.mb_x, strategy.mb_y, strategy.mb_task_id, z)
         self.buffer.offer(*(column.cpu() for column in columns))
 
 
 def distance(out: Tensor, z: Tensor) -> Tensor:
-    """The mean squared difference, without the places where a narrow head has no output (-inf)."""
-    there = out.isfinite()
-    return F.mse_loss(out[there], z[:, : out.shape[1]][there])
+    """The mean squared difference where both have an output: a narrow head has fewer (-inf), and so
+    had one head when it knew fewer classes (inf)."""
+    z = z[:, : out.shape[1]]
+    there = out.isfinite() & z.isfinite()
+    return F.mse_loss(out[there], z[there])
 
 
 class DERPP(Method):
@@ -89,6 +92,6 @@ class DERPP(Method):
     """replayed samples per batch in each of the two draws; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
-        size, width = self.per_class * sum(stream.classes), max(stream.classes)
+        size, width = self.per_class * sum(stream.classes), max(stream.heads)
         plugin = DERPPPlugin(size, width, self.alpha, self.beta, self.replay_batch)
         return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

@@ -14,6 +14,7 @@ in the authors' code, where the paper adds it to the solution (which can break a
 Dropout is off for the gradients of the memories.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ class GEMPlugin(BufferPlugin):
     def __init__(self, per_class: int, margin: float = 0.0) -> None:
         super().__init__()
         self.buffer = ClassBuffer(per_class)
+        self.ends: list[int] = []
+        """The number of kept samples after each task."""
         self.margin = margin
 
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
@@ -49,8 +52,9 @@ class GEMPlugin(BufferPlugin):
         """G: the gradient of each past task's memory, without dropout, (tasks, parameters)."""
         strategy.model.eval()
         rows = []
-        for task in self.buffer.tasks:
-            x, y, t = (part.to(strategy.device) for part in self.buffer.of_task(task))
+        for start, end in pairwise([0, *self.ends]):
+            kept = self.buffer.columns.values()
+            x, y, t = (column[start:end].to(strategy.device) for column in kept)
             loss = strategy._criterion(avalanche_forward(strategy.model, x, t), y)
             gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
             rows.append(_flat(trainable, gradients))
@@ -59,6 +63,14 @@ class GEMPlugin(BufferPlugin):
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.buffer.keep_from(strategy.experience.dataset)
+        self.ends.append(len(self.buffer))
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"ends": list(self.ends)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.ends = list(state["ends"])
 
 
 @torch.no_grad()

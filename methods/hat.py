@@ -159,6 +159,7 @@ class HAT(Method):
 
     title = "HAT"
     family = "structure"
+    scenarios = ("task",)
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     lays_open = {
         "used_capacity": {

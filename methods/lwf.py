@@ -3,7 +3,8 @@
     loss = CE + strength * sum over past tasks k of KL(softmax(o_k / T) || softmax(h_k / T))
 
 with h_k the output of head k for the current samples, and o_k the output of the same head before
-the current task. The loss is Avalanche's `LearningWithoutForgetting`. If all heads have one width,
+the current task. With one head for all tasks (`class`, `domain`), the sum has one term: o are its
+outputs before the current task, and h the present outputs for the same classes. The loss is Avalanche's `LearningWithoutForgetting`. If all heads have one width,
 they are computed together, from the features of the step's own forward pass. The loss has a term
 per past task, so its cost grows with their number.
 
@@ -35,6 +36,11 @@ class Distillation(LearningWithoutForgetting):
 
     def _lwf_penalty(self, out: Tensor, x: Tensor, curr_model: Any) -> Any:
         past, old = list(self.prev_classes_by_task), self.prev_model
+        if isinstance(old, MultiHead) and old.one_head:
+            with torch.no_grad():
+                then = F.softmax(old(x, 0) / self.temperature, 1)
+            now = F.log_softmax(out[:, : then.shape[1]] / self.temperature, 1)
+            return F.kl_div(now, then, reduction="batchmean")
         if not (type(old) is MultiHead and old.alike) or any(
             len(self.prev_classes_by_task[k]) < old.heads[k].out_features for k in past
         ):
@@ -57,7 +63,10 @@ class LwFPlugin(AvalancheLwF):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self.lwf.expcount:
-            self.lwf.prev_model = copy.deepcopy(strategy.model).eval()
+            old = copy.deepcopy(strategy.model).eval()
+            if isinstance(old, MultiHead) and old.seen is not None:
+                old.width = old.seen[strategy.experience.current_experience - 1]
+            self.lwf.prev_model = old
 
     def memory(self) -> Memory:
         teacher = self.lwf.prev_model

@@ -112,6 +112,7 @@ class PackNet(Method):
     zero_forgetting = True
     protocol = {"weight_decay": 0.0}
     fixed = {"weight_decay": "it would shrink the weights of past tasks"}
+    scenarios = ("task",)
     backbones = ("mlp", "alexnet")  # the weights of batch norm cannot be divided among tasks
 
     keep: Fraction | None = None

@@ -30,6 +30,7 @@ class PNN(Method):
 
     title = "PNN"
     family = "structure"
+    scenarios = ("task",)
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     zero_forgetting = True
     backbones = ("mlp", "alexnet")  # the paper has no laterals for batch norm and shortcuts

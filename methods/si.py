@@ -66,7 +66,8 @@ class SIPlugin(EWCPlugin):
 
     def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         schedule = getattr(strategy, "schedule", None)
-        losses = [epoch["valid_loss"] for epoch in getattr(schedule, "curve", [])]
+        curve = getattr(schedule, "curve", [])
+        losses = [epoch["valid_loss"] for epoch in curve if "valid_loss" in epoch]
         if losses and losses[-1] < min(losses[:-1], default=math.inf):
             self._best = {name: path.clone() for name, path in self._path.items()}
 

@@ -17,7 +17,8 @@ Differs from the paper in: one draw per step by default, not ten; the rate of a 
 current sigma, not its sigma at the start of the task; sigma2 is 0.3, not e^-6 to e^-8. Near 0 the
 second Gaussian pulls a mu by mu / (sigma2^2 N), so SGD diverges if lr / (sigma2^2 N) is above 2,
 which at e^-6 happens for N below some thousands (the released code has no gradient there). A head
-that is learned for the first time has nothing to protect and learns at the full rate. The loss is a
+that is learned for the first time, or the output of a new class, has nothing to protect and learns
+at the full rate. The loss is a
 mean over samples, as in the other methods, so learning rates are comparable; rho starts as a
 constant; prior and entropy cover the trunk and the current head; the shared schedule chooses the
 epoch by the validation CE. The released code is not followed: there sigma is never updated, the
@@ -33,7 +34,7 @@ from torch.nn import functional as F
 
 from clbench.declare import Fraction, PositiveFloat, PositiveInt
 from clbench.method import Method
-from clbench.networks import MLP, backbone
+from clbench.networks import MLP, backbone, heads
 from clbench.networks.bayes import BayesNet
 from clbench.stream import Stream
 from clbench.training import Strategy
@@ -58,6 +59,8 @@ class UCBPlugin(BayesPlugin):
         self.mixture = (pi, sigma1, sigma2)
         self.tasks: list[int] = []
         """Labels of the tasks learned so far."""
+        self.rows: int | None = None
+        """Outputs of the one head that are learned; None for all."""
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         """Of E_q[log q(w)], which is -log sigma plus a constant, minus log p(w) at a draw of w."""
@@ -69,12 +72,15 @@ class UCBPlugin(BayesPlugin):
     def before_update(self, strategy: Any, **kwargs: Any) -> None:
         for name, layer in strategy.model.bayes_layers(self.k).items():
             # a head that is learned for the first time has nothing to protect
-            if self.tasks if name.startswith("trunk.") else self.k in self.tasks:
-                layer.weight_mu.grad *= F.softplus(layer.weight_rho)
-                layer.bias_mu.grad *= F.softplus(layer.bias_rho)
+            of_trunk = name.startswith("trunk.")
+            if self.tasks if of_trunk else self.k in self.tasks:
+                learned = slice(None if of_trunk else self.rows)
+                layer.weight_mu.grad[learned] *= F.softplus(layer.weight_rho[learned])
+                layer.bias_mu.grad[learned] *= F.softplus(layer.bias_rho[learned])
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         self.tasks.append(self.k)
+        self.rows = strategy.model.width or None
 
     @torch.no_grad()
     def diagnostics(self, strategy: Any) -> dict[str, Any]:
@@ -87,10 +93,11 @@ class UCBPlugin(BayesPlugin):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {"tasks": list(self.tasks)}
+        return {"tasks": list(self.tasks), "rows": self.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.tasks = list(state["tasks"])
+        self.rows = state.get("rows")  # not in older checkpoints
 
 
 class UCB(Method):
@@ -142,6 +149,6 @@ class UCB(Method):
         trunk = backbone(stream.backbone, stream.input_shape)
         if self.hidden is not None:
             trunk = MLP(stream.input_shape, self.hidden, depth=1)
-        model = BayesNet(trunk, stream.classes, rho=self.rho, mu_std=self.mu_std)
+        model = BayesNet(trunk, *heads(stream), rho=self.rho, mu_std=self.mu_std)
         plugin = UCBPlugin(self.samples, self.pi, self.sigma1, self.sigma2)
         return Strategy(model=model, stream=stream, plugins=[plugin])

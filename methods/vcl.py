@@ -6,7 +6,8 @@ Weights are independent Gaussians q = N(mu, sigma^2). The loss on task k is
 
 with N the number of the task's training samples. The prior is the posterior q after task k-1, and
 N(0, 1) at first. The KL is in closed form, over the trunk and the task's own head; the prior of a
-head is N(0, 1) until the head is learned. E_q is estimated by `samples` draws (local
+head is N(0, 1) until the head is learned; with one head for all classes, that of an output until
+its class is learned. E_q is estimated by `samples` draws (local
 reparameterisation in linear layers, see `clbench.networks.bayes`). Tests average the probabilities
 of `test_samples` draws. These draws have their own generator, so a test does not change the
 training and gives the same numbers again.
@@ -31,7 +32,7 @@ from torch import Tensor, nn
 from clbench.declare import NonNegativeInt, PositiveFloat, PositiveInt
 from clbench.memory import Memory, of_tensors
 from clbench.method import Method
-from clbench.networks import backbone
+from clbench.networks import backbone, heads
 from clbench.networks.bayes import BayesNet, Gaussian, kl_slopes
 from clbench.seeding import derive
 from clbench.stream import Stream
@@ -48,7 +49,14 @@ class VCLPlugin(BayesPlugin):
         """q after the last task, of the trunk and of each learned head."""
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> Gaussian:
-        return kl_slopes(mu, sigma, self.prior.get(name))
+        prior = self.prior.get(name)
+        if prior is not None and (new := len(mu) - len(prior[0])):  # outputs of new classes
+            m0, s0 = prior
+            prior = (
+                torch.cat([m0, torch.zeros_like(mu[-new:])]),
+                torch.cat([s0, torch.ones_like(mu[-new:])]),
+            )
+        return kl_slopes(mu, sigma, prior)
 
     @torch.no_grad()
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
@@ -121,7 +129,7 @@ class VCL(Method):
         """The benchmark's backbone and heads with Gaussian weights, trained by the plugin."""
         model = BayesNet(
             backbone(stream.backbone, stream.input_shape),
-            stream.classes,
+            *heads(stream),
             rho=self.rho,
             mu_std=self.mu_std,
             test_samples=self.test_samples,

@@ -71,7 +71,7 @@ class Trial:
         )
         with torch.no_grad():
             tests = [strategy.stream.tasks[i].test for i in range(k + 1)]
-            labels = [torch.full((len(t),), t.task) for t in tests]
+            labels = [torch.full((len(t),), t.label) for t in tests]
             both = zip(tests, labels, strict=True)
             outputs = [avalanche_forward(model, test.inputs(), t) for test, t in both]
         self.outputs.append(outputs)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from clbench.backbone import Network, find
 from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18
 from clbench.networks.heads import MultiHead
+from clbench.scenario import TASK
 
 if TYPE_CHECKING:
     from clbench.stream import Stream
 
-__all__ = ["MLP", "AlexNet", "Backbone", "MultiHead", "ResNet18", "backbone", "ordinary"]
+__all__ = ["MLP", "AlexNet", "Backbone", "MultiHead", "ResNet18", "backbone", "heads", "ordinary"]
 
 BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {
     "mlp": MLP,
@@ -30,5 +31,10 @@ def backbone(network: Network | str, input_shape: Sequence[int]) -> Backbone:
 
 
 def ordinary(stream: "Stream") -> MultiHead:
-    """The stream's backbone with one linear head per task."""
-    return MultiHead(backbone(stream.network, stream.input_shape), stream.classes)
+    """The stream's backbone with one linear head per task, or in `class` and `domain` with one."""
+    return MultiHead(backbone(stream.network, stream.input_shape), *heads(stream))
+
+
+def heads(stream: "Stream") -> tuple[list[int], list[int] | None]:
+    """The outputs of each head, and of one head how many are in use from each task on."""
+    return stream.heads, None if stream.scenario == TASK else stream.seen

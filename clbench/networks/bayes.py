@@ -92,12 +92,13 @@ class BayesConv2d(BayesLayer):
 
 
 class BayesNet(MultiHead):
-    """A backbone and one head per task with Gaussian weights, whose noise replaces dropout."""
+    """A backbone and heads with Gaussian weights, whose noise replaces dropout."""
 
     def __init__(
         self,
         trunk: Backbone,
-        classes: Sequence[int],
+        heads: Sequence[int],
+        seen: Sequence[int] | None = None,
         *,
         rho: float = -3.0,
         mu_std: float | None = None,
@@ -105,7 +106,7 @@ class BayesNet(MultiHead):
         seed: int = 0,
     ) -> None:
         """With `test_samples` 0 the means predict; `seed` seeds the draws in tests."""
-        super().__init__(trunk, classes)
+        super().__init__(trunk, heads, seen)
         self.test_samples, self.seed = test_samples, seed
         for name, module in list(self.named_modules()):
             new: nn.Module
@@ -129,12 +130,17 @@ class BayesNet(MultiHead):
             return found
         return {n: m for n, m in found.items() if n.startswith("trunk.") or n == f"heads.{task}"}
 
+    def rows(self, name: str) -> slice:
+        """The outputs of a layer that are in use: of the one head, those of classes seen so far."""
+        return slice(self.width if self.one_head and name.startswith("heads.") else None)
+
     def posterior(self, task: int) -> dict[str, Gaussian]:
         """q of all weights that a task uses, as functions of mu and rho."""
         q: dict[str, Gaussian] = {}
         for name, layer in self.bayes_layers(task).items():
-            q[f"{name}.weight"] = (layer.weight_mu, F.softplus(layer.weight_rho))
-            q[f"{name}.bias"] = (layer.bias_mu, F.softplus(layer.bias_rho))
+            used = self.rows(name)
+            q[f"{name}.weight"] = (layer.weight_mu[used], F.softplus(layer.weight_rho[used]))
+            q[f"{name}.bias"] = (layer.bias_mu[used], F.softplus(layer.bias_rho[used]))
         return q
 
     @contextmanager
@@ -166,12 +172,14 @@ def add_gradient(model: BayesNet, task: int, slopes: Slopes, scale: float) -> No
     autograd a training step would take about twice the time."""
     with torch.no_grad():
         for name, layer in model.bayes_layers(task).items():
+            used = model.rows(name)
             for part in ("weight", "bias"):
                 mu, rho = getattr(layer, f"{part}_mu"), getattr(layer, f"{part}_rho")
-                sigma = F.softplus(rho)
-                by_mu, by_sigma = slopes(f"{name}.{part}", mu, sigma)
-                mu.grad.add_(by_mu, alpha=scale)
-                rho.grad.addcmul_(by_sigma, -torch.expm1(-sigma), value=scale)  # d sigma / d rho
+                sigma = F.softplus(rho[used])
+                by_mu, by_sigma = slopes(f"{name}.{part}", mu[used], sigma)
+                mu.grad[used].add_(by_mu, alpha=scale)
+                by_rho = -torch.expm1(-sigma)  # d sigma / d rho
+                rho.grad[used].addcmul_(by_sigma, by_rho, value=scale)
 
 
 def kl_slopes(mu: Tensor, sigma: Tensor, prior: Gaussian | None) -> Gaussian:

@@ -1,4 +1,5 @@
-"""Networks with one head per task, which the task label of each sample chooses."""
+"""Networks with one head per task, which the task label of each sample chooses, or with one head
+for all tasks, which ignores the label."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -117,15 +118,44 @@ class Features(NamedTuple):
     out: Tensor
 
 
-class MultiHead(TaskNet):
-    """A shared trunk and one linear head per task."""
+def _read_width(network: nn.Module, keys: Any) -> None:
+    """After a load; a number in Python, as reading it from a GPU at every step would wait."""
+    network.width = int(network.shown)  # type: ignore[assignment, arg-type]
 
-    def __init__(self, trunk: Backbone, classes: Sequence[int]) -> None:
+
+class MultiHead(TaskNet):
+    """A shared trunk and one linear head per task.
+
+    With `seen` it has one head for all tasks. It shows the first `seen[k]` outputs when task k has
+    begun: those of classes to come neither predict nor learn.
+    """
+
+    def __init__(
+        self, trunk: Backbone, heads: Sequence[int], seen: Sequence[int] | None = None
+    ) -> None:
+        """The outputs of each head."""
         super().__init__()
         self.trunk = trunk
-        self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in classes)
+        self.heads = nn.ModuleList(nn.Linear(trunk.features, c) for c in heads)
         self.features: Features | None = None
         """The last forward pass in training mode, for losses that need its features."""
+        self.seen = seen
+        self.width = 0 if seen is None else seen[0]
+        """Outputs of the one head that are shown."""
+        if seen is not None:  # for checkpoints
+            self.register_buffer("shown", torch.tensor(self.width))
+            self.register_load_state_dict_post_hook(_read_width)
+
+    @property
+    def one_head(self) -> bool:
+        """Whether all tasks have one head."""
+        return self.seen is not None
+
+    def adaptation(self, experience: Any) -> None:
+        """Show the outputs of the classes that a training task brings."""
+        if self.seen is not None and self.training:
+            self.width = max(self.width, self.seen[experience.current_experience])
+            self.shown.fill_(self.width)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy starts without `features`: a tensor with a gradient history cannot be copied."""
@@ -144,12 +174,15 @@ class MultiHead(TaskNet):
     def forward(self, x: Tensor, task_labels: Tensor | int | None) -> Any:
         z = self.trunk(x)
         if task_labels is None:  # Avalanche's way to get the outputs of all heads, by task
-            return {k: head(z) for k, head in enumerate(self.heads)}
+            return {k: self._classify(z, k) for k in range(len(self.heads))}
         out = self._classify(z, task_labels)
         self.features = Features(x, z, out) if self.training else None
         return out
 
     def _classify(self, z: Tensor, task_labels: Tensor | int) -> Tensor:
+        if self.one_head:
+            shown: Tensor = self.heads[0](z)
+            return shown[:, : self.width]
         if isinstance(task_labels, Tensor) and _mixed(task_labels) and self.alike:
             present, groups, order = _by_size(task_labels)
             weights, biases = self._parameters_of(present)

@@ -7,6 +7,7 @@ from torch import nn
 from clbench.memory import Memory, of_model
 from clbench.stream import Stream
 from clbench.training.kept import Kept, find, memory_of, parts
+from clbench.training.tally import Tally
 
 
 class Answers:
@@ -15,6 +16,8 @@ class Answers:
     stream: Stream
     model: nn.Module
     plugins: list[Any]
+    tally: Tally
+    """The answers of the last test."""
 
     @property
     def asked(self) -> Any:
@@ -23,11 +26,11 @@ class Answers:
 
     def accuracy(self, k: int) -> float:
         """Test accuracy on task k, in percent."""
-        return self._measure([self.stream.avalanche.test_stream[k]])[0]
+        return self._measure([self.stream.avalanche.test_stream[k]]).accuracy
 
     def valid_accuracy(self, k: int) -> float:
         """Accuracy on the validation data of task k, in percent."""
-        return self._measure([self.stream.avalanche.valid_stream[k]])[0]
+        return self._measure([self.stream.avalanche.valid_stream[k]]).accuracy
 
     def memory(self) -> Memory:
         """Bytes of the network, and of each plugin what its `memory()` says, else what is found."""
@@ -51,6 +54,6 @@ class Answers:
                 found |= plugin.diagnostics(self.asked)
         return found
 
-    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
-        """Accuracy in percent and mean loss."""
+    def _measure(self, experiences: list[Any]) -> Tally:
+        """The answers on some experiences, kept in `tally` too."""
         raise NotImplementedError

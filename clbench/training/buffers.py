@@ -141,7 +141,7 @@ class ClassBuffer(Buffer):
         """The same, from an Avalanche data set."""
         split = getattr(dataset, "split", None)
         if isinstance(split, Split):  # convert only the kept samples to network inputs
-            t = torch.full_like(split.labels, split.task)
+            t = torch.full_like(split.labels, split.label)
             rows = self._rows(split.labels, t)
             self.append(split.inputs(rows), split.labels[rows], t[rows])
         else:

@@ -14,7 +14,8 @@ from clbench.protocol import Protocol
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
     loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it: the
-    model, and the `networks()` of plugins that train their own beside it."""
+    model, and the `networks()` of plugins that train their own beside it. Without validation data it
+    only records the curve."""
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__()
@@ -41,27 +42,28 @@ class PlateauSchedule(SupervisedPlugin):
 
     def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         lr = strategy.optimizer.param_groups[0]["lr"]
-        valid_accuracy, valid_loss = (self.validate or strategy.validate)()
-        self.curve.append(
-            {
-                "epoch": len(self.curve) + 1,
-                "lr": lr,
-                "loss": self._loss / max(self._seen, 1),
-                "valid_loss": valid_loss,
-                "valid_accuracy": valid_accuracy,
-                "samples": self._seen,
-                "seconds": time.perf_counter() - self._started,
-            }
-        )
-        for what, loss in (("training", self.curve[-1]["loss"]), ("validation", valid_loss)):
+        entry = {
+            "epoch": len(self.curve) + 1,
+            "lr": lr,
+            "loss": self._loss / max(self._seen, 1),
+            "samples": self._seen,
+        }
+        if self.protocol.valid:
+            accuracy, loss = (self.validate or strategy.validate)()
+            entry |= {"valid_loss": loss, "valid_accuracy": accuracy}
+        self.curve.append(entry | {"seconds": time.perf_counter() - self._started})
+        for what, name in (("training", "loss"), ("validation", "valid_loss")):
+            loss = entry.get(name, 0.0)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the {what} loss is {loss} in epoch {len(self.curve)} of task "
                     f"{strategy.experience.current_experience + 1}: lower the learning rate (--lr)"
                 )
         self.on_epoch(self.curve[-1])
-        if valid_loss < self._best_loss:
-            self._best_loss, self._bad_epochs = valid_loss, 0
+        if not self.protocol.valid:
+            return
+        if entry["valid_loss"] < self._best_loss:
+            self._best_loss, self._bad_epochs = entry["valid_loss"], 0
             self._best = [_copy(network) for network in _networks(strategy)]
             return
         self._bad_epochs += 1

@@ -14,6 +14,7 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import Tensor, nn
 
 from clbench.memory import Memory
+from clbench.scenario import CLASS
 from clbench.stream import Stream
 from clbench.training.answers import Answers
 from clbench.training.decided import differences, loss_of
@@ -23,14 +24,16 @@ from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import NotResumable, network_state, save
 from clbench.training.state_load import load, put_back
 from clbench.training.strategy import CLOCK
+from clbench.training.tally import Tally
 
 
 class _Accuracy(SupervisedPlugin):
-    """Counts right answers and sums the loss while the strategy is evaluated."""
+    """Counts the answers while the strategy is evaluated."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: Stream) -> None:
         super().__init__()
-        self.sums = (0, 0.0, 0)
+        self.stream = stream
+        self.tally = Tally(stream)
 
     def memory(self) -> Memory:
         """Nothing between tasks."""
@@ -44,13 +47,11 @@ class _Accuracy(SupervisedPlugin):
         """Nothing between tasks."""
 
     def before_eval(self, strategy: Any, **kwargs: Any) -> None:
-        self.sums = (0, 0.0, 0)
+        self.tally = Tally(self.stream)
 
     def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        correct, loss, seen = self.sums
-        right = int((strategy.mb_output.argmax(1) == strategy.mb_y).sum())
-        n = len(strategy.mb_y)
-        self.sums = (correct + right, loss + float(strategy.loss) * n, seen + n)
+        k = strategy.experience.current_experience
+        self.tally.add(strategy.mb_output, strategy.mb_y, strategy.loss, k)
 
 
 class StockStrategy(Answers):
@@ -74,7 +75,7 @@ class StockStrategy(Answers):
         self.schedule = plugged[0] if plugged else PlateauSchedule(protocol)
         self.schedule.validate = self._validate
         self._scheduled = bool(plugged)
-        self._accuracy = _Accuracy()
+        self._accuracy = _Accuracy(stream)
         # plugins may still change the outputs before the evaluator sees them
         strategy.plugins.insert(strategy.plugins.index(strategy.evaluator), self._accuracy)
         self.spent: defaultdict[str, float] = defaultdict(float)
@@ -129,7 +130,10 @@ class StockStrategy(Answers):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
-        for experience in self.stream.avalanche.test_stream:  # a run has tested all tasks before
+        tested = self.stream.avalanche.test_stream  # a run has tested these before
+        if self.stream.scenario == CLASS:
+            tested = tested[: state["clock"]["train_exp_counter"]]
+        for experience in tested:
             avalanche_model_adaptation(self.model, experience)
         if "outside" in state:  # not in older checkpoints
             compare(self.strategy, self.stream, state["outside"])
@@ -164,9 +168,11 @@ class StockStrategy(Answers):
     def _validate(self) -> tuple[float, float]:
         experience = self.strategy.experience
         assert experience is not None
-        return self._measure([self.stream.avalanche.valid_stream[experience.current_experience]])
+        k = experience.current_experience
+        found = self._measure([self.stream.avalanche.valid_stream[k]])
+        return found.accuracy, found.mean_loss
 
-    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
+    def _measure(self, experiences: list[Any]) -> Tally:
         self.strategy.eval(experiences)
-        correct, loss, seen = self._accuracy.sums
-        return 100.0 * correct / seen, loss / seen
+        self.tally = self._accuracy.tally
+        return self.tally

@@ -25,6 +25,7 @@ from clbench.training.outside import compare, outside
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import network_state, save
 from clbench.training.state_load import load, put_back
+from clbench.training.tally import Tally
 
 STEP = (
     "before_training_iteration",
@@ -60,8 +61,7 @@ class Strategy(Answers, SupervisedTemplate):
     """
 
     HARNESS = frozenset(
-        {"decided", "schedule", "spent", "stream", "_given", "_made", "_plain", "_sums",
-         "_valid"}
+        {"decided", "schedule", "spent", "stream", "tally", "_given", "_made", "_plain", "_valid"}
     )  # fmt: skip
     """Attributes of this class; a subclass adds those that it sets once and for all."""
 
@@ -99,7 +99,7 @@ class Strategy(Answers, SupervisedTemplate):
         self.decided: dict[str, str] = {}
         """What the method decided instead of the protocol, in words."""
         self._plain: Any = None  # the data set of the experience, as no plugin has changed it
-        self._sums = (0.0, 0.0, 0)  # correct, loss, samples of the current evaluation
+        self.tally = Tally(stream)
         self._valid: tuple[Any, Any] = (None, None)  # validation data and their loader
 
     def learn(self, k: int) -> list[dict[str, float]] | None:
@@ -114,7 +114,7 @@ class Strategy(Answers, SupervisedTemplate):
         valid = self.stream.avalanche.valid_stream
         found = self._measure([valid[k] for k in self.training_tasks()])
         self.spent["validation"] += time.perf_counter() - started
-        return found
+        return found.accuracy, found.mean_loss
 
     def training_tasks(self) -> list[int]:
         """The tasks whose data the model trains on: the current one."""
@@ -298,7 +298,8 @@ class Strategy(Answers, SupervisedTemplate):
         ]
 
     def eval_epoch(self, **kwargs: Any) -> None:
-        correct, loss, seen = self._sums
+        assert self.experience is not None
+        k = self.experience.current_experience
         with torch.inference_mode():
             for batch in self.dataloader:
                 self.mbatch = batch
@@ -309,16 +310,12 @@ class Strategy(Answers, SupervisedTemplate):
                 self._after_eval_forward(**kwargs)
                 self.loss = self.criterion()
                 self._after_eval_iteration(**kwargs)
-                correct += float((self.mb_output.argmax(1) == self.mb_y).sum())
-                loss += float(self.loss) * len(self.mb_y)
-                seen += len(self.mb_y)
-        self._sums = (correct, loss, seen)
+                self.tally.add(self.mb_output, self.mb_y, self.loss, k)
 
-    def _measure(self, experiences: list[Any]) -> tuple[float, float]:
-        self._sums = (0.0, 0.0, 0)
+    def _measure(self, experiences: list[Any]) -> Tally:
+        self.tally = Tally(self.stream)
         self.eval(experiences)
-        correct, loss, seen = self._sums
-        return 100.0 * correct / seen, loss / seen
+        return self.tally
 
     def _sgd(self, model: nn.Module) -> torch.optim.Optimizer:
         """The protocol's optimizer; a plugin's `parameter_groups(model)` have own options."""

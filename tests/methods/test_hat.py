@@ -200,7 +200,10 @@ def test_the_validation_loss_includes_the_regulariser_and_the_test_loss_does_not
     losses = []
     for plugin.strength in (0.0, 3.0):
         losses.append(
-            [strategy._measure([s[0]])[1] for s in (streams.valid_stream, streams.test_stream)]
+            [
+                strategy._measure([s[0]]).mean_loss
+                for s in (streams.valid_stream, streams.test_stream)
+            ]
         )
     gates = torch.cat(strategy.model.eval().gates(0)).detach()
     assert losses[1][0] - losses[0][0] == pytest.approx(3.0 * float(gates.mean()), rel=1e-4)
