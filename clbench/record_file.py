@@ -91,7 +91,7 @@ def inconsistency(record: Record) -> str:
         if values and len(values) != tasks:
             return f"its {name} has {len(values)} values for {tasks} tasks"
     T = len(record.confusion)
-    if T and (T != tasks or any(len(row) != tasks for row in record.confusion)):
+    if T and (tasks != T or any(len(row) != tasks for row in record.confusion)):
         return f"its confusion is no table of {tasks} tasks"
     if record.R_given and [list(map(_known, row)) for row in record.R_given] != [
         list(map(_known, row)) for row in record.R

@@ -4,9 +4,11 @@
 
 with h_k the output of head k for the current samples, and o_k the output of the same head before
 the current task. With one head for all tasks (`class`, `domain`), the sum has one term: o are its
-outputs before the current task, and h the present outputs for the same classes. The loss is Avalanche's `LearningWithoutForgetting`. If all heads have one width,
-they are computed together, from the features of the step's own forward pass. The loss has a term
-per past task, so its cost grows with their number.
+outputs before the current task, and h the present outputs for the same classes.
+
+The loss is Avalanche's `LearningWithoutForgetting`. If all heads have one width, they are computed
+together, from the features of the step's own forward pass. The loss has a term per past task, so
+its cost grows with their number.
 
 Differs from the paper in: no warm-up of the new head alone. Differs from Avalanche's plugin in: if
 all heads have one width, the outputs of past heads come from the step's own forward pass, with its

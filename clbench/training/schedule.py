@@ -14,8 +14,8 @@ from clbench.protocol import Protocol
 class PlateauSchedule(SupervisedPlugin):
     """Divides the learning rate by `lr_factor` after `patience` epochs without a better validation
     loss, ends the task below `lr_min`, and restores the best epoch before other plugins see it: the
-    model, and the `networks()` of plugins that train their own beside it. Without validation data it
-    only records the curve."""
+    model, and the `networks()` of plugins that train their own beside it. Without validation data
+    it only records the curve."""
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__()
