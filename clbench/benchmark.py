@@ -30,8 +30,8 @@ class Benchmark:
     """The network of ordinary methods, as `--backbone` takes it, with paths relative to the file of
     the benchmark. Write it out as text, or make it a parameter."""
     scenario: Any = "task"
-    """`task`, `class` or `domain` (`clbench.scenario`). Write it out as text, or make it a parameter
-    of those that the tasks allow."""
+    """`task`, `class` or `domain` (`clbench.scenario`). Write it out as text, or make it a
+    parameter with those that the tasks allow."""
     added: ClassVar[tuple[str, ...]] = ()
     """Parameters that came later: their defaults are left out of a run's spec, so that older runs
     keep their ids."""

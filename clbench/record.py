@@ -1,6 +1,6 @@
 """The record of a run: one typed structure. `docs/record.md` describes every field."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,7 @@ from clbench.memory import Memory
 SCHEMA = 2
 """Version of the layout. Schema 1 is read and brought up to date; any other is refused."""
 
+Scenario: TypeAlias = Literal["task", "class", "domain"]
 Values = Annotated[dict[Name, Value], Few]
 
 
@@ -154,7 +155,7 @@ class Record(Struct, kw_only=True):
     """The parameter that says how many samples per class the method keeps."""
     lays_open: Annotated[dict[Name, Shown], Few] = msgspec.field(default_factory=dict)
     """How entries of `diagnostics` are shown."""
-    scenario: Literal["task", "class", "domain"] = "task"
+    scenario: Scenario = "task"
     tasks: Tasks = 0
     done: Tasks = 0
     R: Annotated[list[list[Percent | None]], Few] = msgspec.field(default_factory=list)

@@ -24,7 +24,7 @@ from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.lease import BusyError
 from clbench.limits import ERROR, TRACEBACK, cut, tamed
 from clbench.provenance import provenance
-from clbench.record import DataUse, Epoch, Failure, Record, Shown, Titles
+from clbench.record import DataUse, Epoch, Failure, Record, Scenario, Shown, Titles
 from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
 from clbench.scenario import CLASS
 from clbench.seeding import seed_everything
@@ -35,9 +35,8 @@ from clbench.training import StockStrategy, Strategy
 from clbench.training.state import NotResumable
 
 MEASURED = (
-    "done", "R", "R_given", "confusion", "R0", "valid", "curve", "diagnostics", "decided", "memory", "memory_found",
-    "seconds", "peak_memory",
-    "started", "finished",
+    "done", "R", "R_given", "confusion", "R0", "valid", "curve", "diagnostics", "decided", "memory",
+    "memory_found", "seconds", "peak_memory", "started", "finished",
 )  # fmt: skip
 """What the record of a run that goes on takes from its checkpoint."""
 
@@ -73,7 +72,7 @@ def run(
         fresh = _fresh_record(cell, datasets)
         try:
             stream = make_stream(cell, datasets)
-            fresh.tasks, fresh.scenario = len(stream), stream.scenario
+            fresh.tasks = len(stream)
             strategy, record = _resume(cell, stream, fresh, store, listen)
             _learn_all(cell, strategy, record, store, listen)
         except (UserError, BusyError):
@@ -256,6 +255,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             upper_bound=declared.get("upper_bound", False),
             replay_size=declared.get("replay_size", ""),
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
+            scenario=msgspec.convert(cell.scenario, Scenario),
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
             provenance=provenance(),
             code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},
