@@ -28,6 +28,15 @@ def acc(R: Matrix) -> float:
     return float(accuracy_matrix(R)[-1].mean())
 
 
+def average_incremental(R: Matrix) -> float:
+    """Average incremental accuracy: the mean over k of the accuracy on the tasks seen after task k.
+
+    A = 1/T * sum_{k=1..T} 1/k * sum_{i=1..k} R[k, i].
+    """
+    matrix = accuracy_matrix(R)
+    return float(np.mean([matrix[k, : k + 1].mean() for k in range(len(matrix))]))
+
+
 def bwt(R: Matrix) -> float:
     """Backward transfer (Lopez-Paz and Ranzato, 2017): negative when the method forgets.
 

@@ -44,7 +44,8 @@ def command(
 ) -> None:
     """Draw figures from the records of past runs: one per benchmark, with a caption.
 
-    KIND is accuracy, matrix, memory, replay, capacity or latent; without one, they are listed.
+    KIND is accuracy, matrix, confusion, memory, replay, capacity or latent; without one, they are
+    listed.
     Only finished runs are drawn; the caption lists the others.
     """
     if kind == "ls":

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from clbench.scenario import CLASS, TASK
+
 
 @dataclass(frozen=True)
 class Column:
@@ -44,6 +46,19 @@ _ALL = (
         "acc", "ACC %",
         "ACC: mean over all tasks i of R[T,i].",
         r"$\mathrm{ACC}=\frac{1}{T}\sum_{i=1}^{T}R_{T,i}$.",
+        best=+1,
+    ),
+    Column(
+        "average", "avg. %",
+        "Avg.: average incremental accuracy, the mean over k of the mean over i <= k of R[k,i].",
+        r"Avg.: $\frac{1}{T}\sum_{k=1}^{T}\frac{1}{k}\sum_{i=1}^{k}R_{k,i}$, the average "
+        "incremental accuracy.",
+        best=+1,
+    ),
+    Column(
+        "given", "ACC given %",
+        "ACC given: ACC of the same networks if only the outputs of the task's own classes "
+        "compete.",
         best=+1,
     ),
     Column(
@@ -123,13 +138,18 @@ PAPER = (
 """The columns of `--vs-paper`: read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")
 """The columns of every table."""
+BY_SCENARIO: dict[str, tuple[str, ...]] = {CLASS: ("average", "given")}
+"""The columns that every table of a scenario has besides."""
 EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
 """The columns that `--columns` can add."""
 
 
-def chosen(extra: tuple[str, ...] = (), vs_paper: bool = False) -> list[Column]:
-    """The main columns and the extra ones, in the fixed order of the catalogue."""
-    wanted = [column for key, column in COLUMNS.items() if key in MAIN or key in extra]
+def chosen(
+    extra: tuple[str, ...] = (), vs_paper: bool = False, scenario: str = TASK
+) -> list[Column]:
+    """The main columns, those of the scenario and the extra ones, in the order of the catalogue."""
+    keys = {*MAIN, *BY_SCENARIO.get(scenario, ()), *extra}
+    wanted = [column for key, column in COLUMNS.items() if key in keys]
     if not vs_paper:
         return wanted
     asked = any("intransigence" in key for key in extra)

@@ -55,6 +55,7 @@ class Run:
     budget: str
     """What the user changed of the training protocol alone."""
     seed: int
+    scenario: str
     tasks: int
     done: int
     zero_forgetting: bool
@@ -67,6 +68,8 @@ class Run:
     data: Facts
     notes: Facts
     R: list[list[float | None]]
+    confusion: list[list[float]]
+    """Of the answers on each task at the end, the percentage in each task's classes."""
     differs: dict[str, Value]
     """Parameters of the method that are not the defaults."""
     replay_size: str
@@ -259,6 +262,7 @@ def _run(record: Record) -> Run:
         protocol=short(record.protocol),
         budget=short(protocol_label(differs.protocol, 1, "cpu")),
         seed=spec.seed,
+        scenario=record.scenario,
         tasks=record.tasks,
         done=record.done,
         zero_forgetting=record.zero_forgetting,
@@ -269,6 +273,7 @@ def _run(record: Record) -> Run:
         data=_facts_of({name: used.sha256 for name, used in record.data.items()}),
         notes=_facts_of({name: used.note for name, used in record.data.items() if used.note}),
         R=record.R,
+        confusion=record.confusion,
         differs=differs.method,
         replay_size=record.replay_size,
         kept=kept if type(kept) is int else None,
@@ -311,6 +316,8 @@ def _values(record: Record) -> dict[str, float]:
     counted = MB if memory.architecture else math.nan  # a network without a byte was not counted
     values = {
         "acc": metrics.acc(R),
+        "average": metrics.average_incremental(R),
+        "given": metrics.acc(record.R_given) if record.R_given else math.nan,
         "bwt": metrics.bwt(R),
         "forgetting": metrics.forgetting(R),
         "fwt": metrics.fwt(R, record.R0) if record.R0 else math.nan,

@@ -123,10 +123,9 @@ def tables_of(
     for run in runs:
         if keep(run):
             by_benchmark.setdefault(run.benchmark, []).append(run)
-    wanted = chosen(columns, vs_paper)
     notes = [note] if note else []
     return [
-        _table(name, mine, wanted, len(problems), notes)
+        _table(name, mine, chosen(columns, vs_paper, mine[0].scenario), len(problems), notes)
         for name, mine in sorted(by_benchmark.items())
     ]
 

@@ -15,6 +15,7 @@ from clbench.report.escape import short
 from clbench.report.installed import upper_bounds
 from clbench.report.rows import Row
 from clbench.report.runs import Run, made_with
+from clbench.scenario import WORDS
 
 
 def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = True) -> list[str]:
@@ -25,7 +26,8 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
     order = known + sorted(protocol.keys() - set(known))
     listing = short(", ".join(f"{key}={text(protocol[key])}" for key in order))
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
-    facts = [f"T = {normal.tasks} tasks.", f"Protocol{changed}: {listing}."]
+    scenario = WORDS.get(normal.scenario, "")
+    facts = [f"T = {normal.tasks} tasks. {scenario}", f"Protocol{changed}: {listing}."]
     if any(row.mark for row in rows):
         facts.append(f"{what} made with anything else says so in parentheses.")
     if normal.data:

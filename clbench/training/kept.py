@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from clbench.memory import BYTES, Memory
 from clbench.stream import Stream, StreamItems
+from clbench.training.augment import Augment
 from clbench.training.schedule import PlateauSchedule
 
 TRANSIENT = frozenset(
@@ -32,7 +33,7 @@ TRANSIENT = frozenset(
     }
 )  # fmt: skip
 """Attributes of Avalanche's strategies: its network, its settings, and what a step works with."""
-OURS = (PlateauSchedule, EvaluationPlugin, PeriodicEval, Clock)
+OURS = (Augment, PlateauSchedule, EvaluationPlugin, PeriodicEval, Clock)
 """Plugins that every strategy may have; they keep nothing of a method's."""
 _PASSED = (
     bool, int, float, str, bytes, type, types.ModuleType, types.FunctionType,

@@ -43,7 +43,7 @@ def live(strategy: Any, stream: Stream) -> dict[str, Any]:
     named |= {f"parameter {n}": p for n, p in strategy.model.named_parameters()}
     named |= {f"buffer {n}": b for n, b in strategy.model.named_buffers()}
     for part in ("train", "valid", "test"):
-        for k, experience in enumerate(getattr(stream.avalanche, f"{part}_stream")):
+        for k, experience in enumerate(getattr(stream.avalanche, f"{part}_stream", ())):
             named[f"{part} {k}"] = experience
             named[f"data {part} {k}"] = experience.dataset
     return named

@@ -17,6 +17,7 @@ from clbench.memory import Memory
 from clbench.scenario import CLASS
 from clbench.stream import Stream
 from clbench.training.answers import Answers
+from clbench.training.augment import augmenting
 from clbench.training.decided import differences, loss_of
 from clbench.training.kept import saved_apart
 from clbench.training.outside import compare, outside
@@ -75,6 +76,7 @@ class StockStrategy(Answers):
         self.schedule = plugged[0] if plugged else PlateauSchedule(protocol)
         self.schedule.validate = self._validate
         self._scheduled = bool(plugged)
+        strategy.plugins[:0] = augmenting(stream)
         self._accuracy = _Accuracy(stream)
         # plugins may still change the outputs before the evaluator sees them
         strategy.plugins.insert(strategy.plugins.index(strategy.evaluator), self._accuracy)

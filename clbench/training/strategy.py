@@ -18,6 +18,7 @@ from clbench.networks.backbones import least_batch
 from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.answers import Answers
+from clbench.training.augment import augmenting
 from clbench.training.decided import differences
 from clbench.training.kept import saved_apart
 from clbench.training.optimizers import make_optimizer
@@ -88,7 +89,7 @@ class Strategy(Answers, SupervisedTemplate):
             train_epochs=stream.protocol.epochs,
             eval_mb_size=stream.eval_batch,
             device=stream.device,
-            plugins=[self.schedule, *plugins],
+            plugins=[self.schedule, *augmenting(stream), *plugins],
             evaluator=evaluator or _silent_evaluator(),
             eval_every=-1,
         )

@@ -12,6 +12,7 @@ same bytes.
 KINDS = {
     "accuracy": "Accuracy on each task over time, a panel per method.",
     "matrix": "R as a heat map, a panel per method.",
+    "confusion": "Task of the answers on each task, a panel per method (scenario class).",
     "memory": "ACC against memory, with the Pareto front.",
     "replay": "Samples kept per class against ACC and BWT.",
     "capacity": "Share of each layer that tasks have claimed, over time.",

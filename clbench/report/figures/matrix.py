@@ -26,7 +26,7 @@ def draw(table: Table) -> Picture:
     matrices = [row.matrix()[0] for row in rows]
     low = min(10 * np.floor(min(np.nanmin(matrix) for matrix in matrices) / 10), 90.0)
     for ax, matrix in zip(axes, matrices, strict=True):
-        image = _heat_map(ax, matrix, low)
+        image = heat_map(ax, matrix, low)
     label_outer(axes, "test accuracy on task", "after task")
     bar = figure.colorbar(image, ax=axes, aspect=30, pad=0.01, fraction=0.03)
     bar.set_label("R (%)")
@@ -41,7 +41,8 @@ def draw(table: Table) -> Picture:
     return Picture(figure, words(table, rows, what, names))
 
 
-def _heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
+def heat_map(ax: Any, matrix: NDArray[np.float64], low: float) -> Any:
+    """A table of percentages from `low` to 100, with a framed diagonal."""
     n = len(matrix)
     extent = (0.5, n + 0.5, n + 0.5, 0.5)  # tasks count from 1
     image = ax.imshow(

@@ -133,6 +133,7 @@ def _run(run: Run, record: Record, every: int) -> dict[str, Any]:
         "done": run.done,
         "values": {key: _round(value, 6) for key, value in run.values.items()},
         "R": [_accuracies(row) for row in record.R],
+        "confusion": [[_round(share, 3) for share in row] for row in record.confusion],
         "curve": _curve(record.curve, every),
         "train": [round(value, 3) for value in record.seconds.train],
         "eval": [round(value, 3) for value in record.seconds.eval],
@@ -164,8 +165,9 @@ def _shown(run: Run, record: Record) -> list[dict[str, Any]]:
     return found
 
 
-def _curve(epochs: list[Epoch], every: int) -> dict[str, list[Any]] | None:
-    """Validation accuracy and training loss of every `every`th epoch, and of each task's last."""
+def _curve(epochs: list[Epoch], every: int) -> dict[str, Any] | None:
+    """Validation accuracy, if there is any, and training loss of every `every`th epoch, and of each
+    task's last."""
     last = len(epochs) - 1
     kept = [
         (at, epoch)
@@ -174,11 +176,12 @@ def _curve(epochs: list[Epoch], every: int) -> dict[str, list[Any]] | None:
     ]
     if not kept:
         return None
+    accuracies = [_round(epoch.valid_accuracy, 3) for _, epoch in kept]
     return {
         "at": [at + 1 for at, _ in kept],
         "task": [epoch.task for _, epoch in kept],
         "epoch": [epoch.epoch for _, epoch in kept],
-        "accuracy": [_round(epoch.valid_accuracy, 3) for _, epoch in kept],
+        "accuracy": accuracies if any(value is not None for value in accuracies) else None,
         "loss": [_round(epoch.loss, 4) for _, epoch in kept],
     }
 

@@ -65,7 +65,9 @@ function publishedWords({ shown, source, note, verdict, difference, deviations }
 function runDetails(benchmark, run) {
   const charts = [
     ...(run.R.length ? [heatMap(run.R, ...accuracyRange(benchmark)), taskCurves(run)] : []),
-    ...(run.curve ? [trainingCurve(run, "accuracy"), trainingCurve(run, "loss")] : []),
+    ...(run.confusion.length ? [heatMap(run.confusion, 0, 100, ofConfusion(run.confusion))] : []),
+    ...(run.curve?.accuracy ? [trainingCurve(run, "accuracy")] : []),
+    ...(run.curve ? [trainingCurve(run, "loss")] : []),
     ...run.shown.filter(({ kind }) => kind === "layers").map(layerChart),
   ];
   const tables = [run.train.length ? timeTable(run) : null, ...diagnoses(run)];

@@ -1,7 +1,33 @@
 // Heat maps: the pointer or the arrow keys move over the cells, a line below says the value.
 
-/** R as a table of coloured cells. `low` and `high` are the ends of the benchmark's scale. */
-function heatMap(R, low, high) {
+/** What the heat map of R says; `tell` is the sentence for a cell. */
+const ofAccuracies = (R) => ({
+  caption: "R: accuracy (%) on each task, after each task",
+  corner: "after \\ task",
+  label: "Test accuracy in percent: rows are after learning a task, columns are tasks",
+  before: true, // cells right of the diagonal were tested before the task was learned
+  tell(k, i) {
+    const value = R[k][i];
+    let text = isNumber(value) ? `${show(value)} %` : "not measured";
+    if (isNumber(value) && i > k) text += ", before it was learned";
+    if (isNumber(value) && i < k && isNumber(R[i][i]))
+      text += `, ${change(value - R[i][i])} since it was learned`;
+    return `After task ${k + 1}, task ${i + 1}: ${text}`;
+  },
+});
+
+/** What the heat map of the confusion between tasks says. */
+const ofConfusion = (shares) => ({
+  caption: "Answers (%) on the samples of each task, by the task of the answer, after the last task",
+  corner: "sample \\ answer",
+  label: "Percentage of answers: rows are tasks of the samples, columns tasks of the answers",
+  before: false,
+  tell: (k, i) =>
+    `Samples of task ${k + 1}: ${show(shares[k][i])} % of the answers are classes of task ${i + 1}`,
+});
+
+/** Percentages as a table of coloured cells. `low` and `high` are the ends of the scale. */
+function heatMap(R, low, high, words = ofAccuracies(R)) {
   const n = Math.max(R.length, ...R.map((row) => row.length));
   const roomy = n <= 10;
   const fine = n > 25; // has room for every fifth number only
@@ -27,7 +53,7 @@ function heatMap(R, low, high) {
       },
       roomy ? text : el("span.hidden", text),
     );
-    if (value !== null && i <= k) {
+    if (value !== null && (i <= k || !words.before)) {
       const part = (value - low) / (high - low);
       cell.style.backgroundColor = scaleColour(part);
       cell.style.color = part > 0.43 ? "#000" : "#fff"; // each at least 4.5 : 1
@@ -36,12 +62,7 @@ function heatMap(R, low, high) {
   }
 
   function tell(k, i) {
-    const value = R[k][i];
-    let text = isNumber(value) ? `${show(value)} %` : "not measured";
-    if (isNumber(value) && i > k) text += ", before it was learned";
-    if (isNumber(value) && i < k && isNumber(R[i][i]))
-      text += `, ${change(value - R[i][i])} since it was learned`;
-    told.textContent = `After task ${k + 1}, task ${i + 1}: ${text}`;
+    told.textContent = words.tell(k, i);
     for (const cell of body.querySelectorAll(".at")) cell.classList.remove("at");
     cells[k][i].classList.add("at");
   }
@@ -70,13 +91,13 @@ function heatMap(R, low, high) {
   const heads = Array.from({ length: n }, (_, i) =>
     el("th", { scope: "col", role: "columnheader" }, number(i + 1)),
   );
-  const corner = el("th.corner", { role: "columnheader" }, "after \\ task");
+  const corner = el("th.corner", { role: "columnheader" }, words.corner);
   const table = el(
     "table",
     {
       class: `heat${roomy ? "" : " dense"}${fine ? " fine" : ""}`,
       role: "grid",
-      "aria-label": "Test accuracy in percent: rows are after learning a task, columns are tasks",
+      "aria-label": words.label,
       keydown: move,
     },
     el("thead", el("tr", { role: "row" }, corner, ...heads)),
@@ -84,7 +105,7 @@ function heatMap(R, low, high) {
   );
   return el(
     "figure",
-    el("figcaption", "R: accuracy (%) on each task, after each task"),
+    el("figcaption", words.caption),
     el("div.scroll", table),
     ramp(`${show(low, 0)} %`, `${show(high, 0)} %`, scaleColour),
     told,
