@@ -44,7 +44,8 @@ def stream(classes: list[tuple[int, ...]], scenario: str, **protocol: Any) -> St
 def test_in_class_the_labels_go_on_from_task_to_task() -> None:
     made = stream([(4, 2), (7,), (2, 9)], "class")
     assert made.labels == [[0, 1], [2], [1, 3]]  # class 2 keeps its label
-    assert made.heads == [4] and made.seen == [2, 3, 4]
+    assert made.heads == [4]
+    assert made.seen == [2, 3, 4]
     assert sorted(made.tasks[2].test.labels.unique().tolist()) == [1, 3]
     # networks and Avalanche are not told the task
     assert {split.label for task in made.tasks for split in (task.train, task.test)} == {0}
@@ -54,23 +55,24 @@ def test_in_class_the_labels_go_on_from_task_to_task() -> None:
 
 def test_in_domain_all_tasks_have_the_same_labels_and_one_head() -> None:
     made = stream([(1, 3), (1, 3)], "domain")
-    assert made.labels == [[0, 1], [0, 1]] and made.heads == [2] and made.seen == [2, 2]
+    assert made.labels == [[0, 1], [0, 1]]
+    assert made.heads == [2]
+    assert made.seen == [2, 2]
     with pytest.raises(UserError, match="the same classes in the same order"):
         stream([(1, 3), (3, 1)], "domain")
 
 
 def test_in_task_each_task_has_its_own_labels_and_head() -> None:
     made = stream([(4, 2), (7,)], "task")
-    assert made.labels == [[0, 1], [0]] and made.heads == [2, 1]
+    assert made.labels == [[0, 1], [0]]
+    assert made.heads == [2, 1]
     assert [task.train.label for task in made.tasks] == [0, 1]
 
 
 def test_class_needs_one_data_set() -> None:
     sources = [Source(images([0]), images([0]), (0,), (0.5,), (0.25,)) for _ in range(2)]
     with pytest.raises(UserError, match="same data set"):
-        Stream(
-            sources, name="s", backbone="mlp", protocol=Protocol(), seed=0, scenario="class"
-        )
+        Stream(sources, name="s", backbone="mlp", protocol=Protocol(), seed=0, scenario="class")
 
 
 def test_an_unknown_scenario_of_a_benchmark_is_named() -> None:
@@ -99,8 +101,10 @@ def test_a_tally_counts_answers_with_and_without_the_task() -> None:
     out = torch.tensor([[5.0, 0, 9, 0], [0, 5, 0, 9], [9, 5, 0, 0], [0, 0, 0, 9]])
     tally.add(out, torch.tensor([0, 0, 0, 1]), torch.tensor(0.5), 0)
     # answers 2, 3, 0, 3; among the classes of task 1: 0, 1, 0, 0
-    assert tally.accuracy == 25 and tally.accuracy_given == 50
-    assert tally.shares == [25, 75] and tally.mean_loss == 0.5
+    assert tally.accuracy == 25
+    assert tally.accuracy_given == 50
+    assert tally.shares == [25, 75]
+    assert tally.mean_loss == 0.5
 
 
 def test_average_incremental_accuracy_is_a_mean_of_means() -> None:
@@ -139,9 +143,11 @@ def test_a_class_order_is_refused_where_tasks_share_classes() -> None:
 
 def test_parameters_that_came_later_change_no_id() -> None:
     [cell] = make_grid("finetune", "split-mnist-5k", [0], {})
-    assert cell.spec.benchmark_params == {} and cell.scenario == "task"
+    assert cell.spec.benchmark_params == {}
+    assert cell.scenario == "task"
     [other] = make_grid("finetune", "split-mnist-5k[scenario=class]", [0], {})
-    assert other.spec.benchmark_params == {"scenario": "class"} and other.id != cell.id
+    assert other.spec.benchmark_params == {"scenario": "class"}
+    assert other.id != cell.id
     assert other.labels["benchmark"] == "split-mnist-5k[scenario=class]"
     [same] = make_grid("finetune", "split-mnist-5k[scenario=task]", [0], {})
     assert same.id == cell.id
@@ -152,9 +158,11 @@ def test_a_run_in_class_records_confusion_and_accuracies_with_the_task_given(
 ) -> None:
     [cell] = make_grid("finetune", "split-mnist-5k[scenario=class]", [0], {"epochs": 1})
     record = run(cell, Place(tmp_path, tmp_path))
-    assert record.scenario == "class" and record.R0 == []
+    assert record.scenario == "class"
+    assert record.R0 == []
     for k, row in enumerate(record.R):
-        assert all(v is not None for v in row[: k + 1]) and row[k + 1 :] == [None] * (4 - k)
+        assert all(v is not None for v in row[: k + 1])
+        assert row[k + 1 :] == [None] * (4 - k)
     for own, given in zip(record.R, record.R_given, strict=True):
         pairs = [(a, b) for a, b in zip(own, given, strict=True) if a is not None]
         assert all(b is not None and b >= a for a, b in pairs)
@@ -165,7 +173,8 @@ def test_a_run_in_class_records_confusion_and_accuracies_with_the_task_given(
     assert frame.given[0] == pytest.approx(np.mean(record.R_given[-1]))
     made = clbench("report", "--out", str(tmp_path))
     assert made.code == 0
-    assert "avg. %" in made.out and "Class-incremental: one head" in made.out
+    assert "avg. %" in made.out
+    assert "Class-incremental: one head" in made.out
 
 
 class _Plain(nn.Module):
@@ -260,7 +269,8 @@ def test_a_method_that_needs_the_task_is_refused_before_training(
     command = ["run", "--methods", method, "--benchmarks", "split-mnist-5k[scenario=class]"]
     for more in ([], ["--dry-run"]):
         result = clbench(*command, "--out", str(tmp_path), *more)
-        assert result.code == 2 and "learns in the scenario task only" in result.err
+        assert result.code == 2
+        assert "learns in the scenario task only" in result.err
     assert not list(tmp_path.glob("records/*"))
 
 
@@ -287,5 +297,6 @@ class Mine(Benchmark):
     [cell] = make_grid("finetune", str(path), [0], {"epochs": 1})
     assert cell.scenario == "class"
     record = run(cell, Place(tmp_path / "out", tmp_path))
-    assert record.scenario == "class" and len(record.confusion) == 2
+    assert record.scenario == "class"
+    assert len(record.confusion) == 2
     assert make_cell(cell.method, {}, cell.benchmark, {}, 0, {}).scenario == "class"
