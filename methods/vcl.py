@@ -17,7 +17,8 @@ those of mu, and plain SGD hardly moves sigma. Its learning rate is a multiple o
 the schedule and `--lr` work as usual. The protocol's momentum is not used.
 
 Differs from the paper in: one draw per step by default and ten in tests, where the paper's code has
-10 and 100; means start at random, not from a maximum-likelihood fit to the first task; the KL
+10 and 100; means start at random by default, not from a maximum-likelihood fit to the first task
+(`fit`); the KL
 leaves out the heads of other tasks, whose gradients are zero or would pull heads that are not
 learned yet; the shared schedule chooses the epoch by the validation CE, where the paper trains for
 a fixed number of epochs.
@@ -43,10 +44,31 @@ from clbench.training.bayes import BayesPlugin
 class VCLPlugin(BayesPlugin):
     """Trains a `BayesNet`, with the posterior after the last task as prior."""
 
-    def __init__(self, samples: int = 1) -> None:
+    def __init__(self, samples: int = 1, fit: int = 0) -> None:
         super().__init__(samples)
+        self.fit = fit
+        """Epochs of the maximum-likelihood fit before the first task."""
         self.prior: dict[str, Gaussian] = {}
         """q after the last task, of the trunk and of each learned head."""
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        if self.fit and not self.prior and strategy.clock.train_exp_epochs == 0:
+            self.fit_means(strategy)
+
+    def fit_means(self, strategy: Any) -> None:
+        """Let the means learn the first task by cross-entropy alone, as an ordinary network."""
+        model = strategy.model
+        means = [p for name, p in model.named_parameters() if name.endswith("_mu")]
+        optimizer = torch.optim.Adam(means, lr=strategy.optimizer.param_groups[0]["lr"])
+        model.eval()  # no draws
+        for _ in range(self.fit):
+            for batch in strategy.dataloader:
+                x, y, t = (batch[i].to(strategy.device) for i in (0, 1, -1))
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model.by_means(x, t), y).backward()
+                optimizer.step()
+        optimizer.zero_grad()
+        model.train()
 
     def slopes(self, name: str, mu: Tensor, sigma: Tensor) -> Gaussian:
         prior = self.prior.get(name)
@@ -96,6 +118,7 @@ class VCL(Method):
     version = 2
     family = "regularization"
     paper = "Nguyen et al., Variational Continual Learning, ICLR 2018"
+    added = ("fit",)
     protocol = {"momentum": 0.0, "weight_decay": 0.0, "optimizer": "sgd"}
     fixed = {
         "weight_decay": "it would pull every rho to 0, a sigma of 0.69; use the prior instead",
@@ -113,6 +136,8 @@ class VCL(Method):
     """initial means are drawn from N(0, mu_std^2); none: as in an ordinary layer"""
     adam_rate: PositiveFloat = 0.02
     """learning rate of Adam relative to the protocol's: 0.02 turns 0.05 into 0.001"""
+    fit: NonNegativeInt = 0
+    """epochs in which the means learn the first task by maximum likelihood, before VCL begins"""
 
     tuned = {
         "permuted-mnist": {"adam_rate": 0.01},
@@ -123,7 +148,7 @@ class VCL(Method):
     }
 
     def build(self, stream: Stream) -> Strategy:
-        return self.strategy(stream, VCLPlugin(self.samples))
+        return self.strategy(stream, VCLPlugin(self.samples, self.fit))
 
     def strategy(self, stream: Stream, plugin: VCLPlugin) -> Strategy:
         """The benchmark's backbone and heads with Gaussian weights, trained by the plugin."""

@@ -51,9 +51,14 @@ class VCLCPlugin(VCLPlugin):
     """VCL that holds samples back and fits a copy of the network to them for each test."""
 
     def __init__(
-        self, samples: int = 1, coreset: int = 40, steps: int = 100, lr: float = 1e-3
+        self,
+        samples: int = 1,
+        coreset: int = 40,
+        steps: int = 100,
+        lr: float = 1e-3,
+        fit: int = 0,
     ) -> None:
-        super().__init__(samples)
+        super().__init__(samples, fit)
         self.coreset, self.steps, self.lr = coreset, steps, lr
         self.kept = Buffer()
         """The coresets of all tasks so far."""
@@ -150,7 +155,9 @@ class VCLC(VCL):
     }
 
     def build(self, stream: Stream) -> Strategy:
-        plugin = VCLCPlugin(self.samples, self.coreset, self.coreset_steps, self.coreset_lr)
+        plugin = VCLCPlugin(
+            self.samples, self.coreset, self.coreset_steps, self.coreset_lr, self.fit
+        )
         return self.strategy(stream, plugin)
 
     def refuses(self, stream: Stream) -> str:

@@ -37,6 +37,7 @@ def stream(name: str, sets: dict[str, DataSet], seed: int = 0, **params: object)
         backbone=benchmark.backbone,
         protocol=Protocol(),
         seed=seed,
+        scenario=benchmark.scenario,
     )
 
 
@@ -176,3 +177,37 @@ def test_garbled_images_are_the_bytes_of_the_first_seven_rows_as_floats():
     seen = made.tasks[0].test.view(torch.from_numpy(pixels))[0, 0, 2:30, 2:30]
     expected = pixels.flatten()[:196].astype("<f4").tobytes()
     assert seen.contiguous().numpy().tobytes() == expected
+
+
+def test_rotated_mnist_turns_all_digits_by_angles_from_the_seed():
+    made = stream("rotated-mnist", {"mnist": mnist()}, tasks=3)
+    angles = np.random.RandomState(0).uniform(0, 180, 3)
+    assert [t.title for t in made.tasks] == [f"{angle:.1f} degrees" for angle in angles]
+    assert made.scenario == "domain"
+    assert made.heads == [10]
+
+
+def test_a_rotation_moves_each_pixel_as_the_rotation_matrix_says():
+    from clbench.benchmarks.rotated_mnist import turn
+
+    rng = np.random.default_rng(0)
+    image = torch.from_numpy(rng.integers(0, 255, (1, 1, 9, 9)).astype(np.uint8))
+    assert torch.equal(turn(90.0, image), image.rot90(1, (2, 3)))  # counter-clockwise
+    turned = turn(30.0, image.float())[0, 0]
+    cos, sin = np.cos(np.pi / 6), np.sin(np.pi / 6)
+    for row, column in ((4, 4), (3, 6), (6, 2), (5, 5)):
+        down, right = row - 4, column - 4
+        y, x = sin * right + cos * down + 4, cos * right - sin * down + 4
+        y0, x0 = int(np.floor(y)), int(np.floor(x))
+        around = image[0, 0, y0 : y0 + 2, x0 : x0 + 2].double().numpy()
+        fy, fx = y - y0, x - x0
+        wanted = np.array([1 - fy, fy]) @ around @ np.array([1 - fx, fx])
+        assert float(turned[row, column]) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_split_cifar10_has_five_tasks_and_a_class_incremental_form():
+    data = made_up("cifar10", [50] * 10, [10] * 10, (3, 32, 32))
+    made = stream("split-cifar10", {"cifar10": data}, scenario="class")
+    assert [t.classes for t in made.tasks] == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+    assert made.scenario == "class"
+    assert made.seen == [2, 4, 6, 8, 10]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from avalanche.training.supervised import Naive
 from test_stock_avalanche import TASKS, benchmark
+from torch import nn
 from torch.distributions import Normal, kl_divergence
 from torch.nn import functional as F
 
@@ -306,3 +307,57 @@ def test_the_plugin_works_in_stock_naive(plugin: VCLPlugin) -> None:
         x = torch.stack([experience.dataset[i][0] for i in range(30)])
         right = model.eval()(x, task).argmax(1) == torch.arange(30) % 2
         assert right.float().mean() > 0.8
+
+
+# ---- the maximum-likelihood start ----
+
+
+def test_the_fit_is_plain_training_of_the_means_on_the_first_task(
+    make_stream: Callable[..., Stream],
+) -> None:
+    stream = make_stream()
+    strategy = VCL(fit=2).build(stream)
+    model = strategy.model
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    plain = nn.Sequential(*(plain_layer(m) for m in model.trunk.layers))
+    head = plain_layer(model.heads[0])
+    parameters = [*plain.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=strategy.rate * stream.protocol.lr)
+    strategy.experience = stream.avalanche.train_stream[0]
+    strategy.optimizer = strategy._sgd(model)
+    batches = [
+        [part.clone() for part in batch] for batch in TensorLoader([stream.tasks[0].train], 16)
+    ]
+    strategy.dataloader = batches
+    strategy.plugins[1].fit_means(strategy)
+    for _ in range(2):
+        for x, y, _ in batches:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(head(plain(x)), y).backward()
+            optimizer.step()
+    assert torch.allclose(model.heads[0].weight_mu, head.weight, atol=1e-6)
+    assert torch.allclose(model.trunk.layers[1].weight_mu, plain[1].weight, atol=1e-6)
+    for name, p in model.named_parameters():  # sigmas and other heads are as before
+        if "rho" in name or name.startswith("heads.1"):
+            assert torch.equal(p, before[name])
+
+
+def plain_layer(layer: nn.Module) -> nn.Module:
+    """An ordinary layer with the means of a Gaussian one."""
+    if not hasattr(layer, "weight_mu"):
+        return copy.deepcopy(layer)
+    made = nn.Linear(layer.weight_mu.shape[1], layer.weight_mu.shape[0])
+    made.load_state_dict({"weight": layer.weight_mu, "bias": layer.bias_mu})
+    return made
+
+
+def test_the_fit_comes_once_before_the_first_task_and_not_on_the_coreset(
+    make_stream: Callable[..., Stream],
+) -> None:
+    sizes: list[int] = []
+    strategy = VCLC(fit=1, coreset=10).build(make_stream())
+    plugin = strategy.plugins[1]
+    plugin.fit_means = lambda strategy: sizes.append(len(strategy.dataloader.y))
+    strategy.learn(0)
+    strategy.learn(1)
+    assert sizes == [len(strategy.stream.tasks[0].train) - 10]
