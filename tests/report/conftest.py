@@ -253,6 +253,25 @@ OPEN = {
 
 
 @pytest.fixture
+def by_class() -> Callable[..., Record]:
+    """A class-incremental run of two tasks."""
+
+    def of(seed: int = 0, shares: tuple[float, float] = (75.0, 25.0), **changes: Any) -> Record:
+        return make_record(
+            seed=seed,
+            benchmark="two-tasks[scenario=class]",
+            scenario="class",
+            R=[[95.0, None], [70.0, 80.0]],
+            R_given=[[97.0, None], [90.0, 96.0]],
+            R0=[],
+            confusion=[list(shares), [10.0, 90.0]],
+            **changes,
+        )
+
+    return of
+
+
+@pytest.fixture
 def open_method() -> Record:
     """A run with all that a record can hold, of a method that the report has never heard of."""
     without = {"nothing": 90.0, "part_zeroed": 89.9}

@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from clbench.errors import UserError
 from clbench.record import Record
 from clbench.report import tables
-from clbench.report.figures import accuracy, capacity, matrix, memory, replay, style
+from clbench.report.figures import accuracy, capacity, confusion, matrix, memory, replay, style
 from clbench.report.figures.picture import Picture
 
 Make = Callable[..., Record]
@@ -96,6 +96,19 @@ def test_the_heat_map_is_r_with_numbers_and_gaps(record: Make) -> None:
     assert len(places) == 8  # the gap has no number
     assert image.get_clim() == (40, 100)
     assert len(ax.patches) == 3  # frames of the diagonal
+
+
+def test_confusion_is_the_mean_share_of_answers_per_task(by_class: Make) -> None:
+    picture = drawn(confusion, [by_class(0), by_class(1, (65.0, 35.0))])
+    ax = picture.figure.axes[0]
+    (image,) = [child for child in ax.get_children() if isinstance(child, AxesImage)]
+    np.testing.assert_allclose(image.get_array(), [[70, 30], [10, 90]])
+    assert "Class-incremental" in picture.text()
+
+
+def test_confusion_without_class_incremental_runs_says_what_to_name(record: Make) -> None:
+    with pytest.raises(UserError, match="scenario=class"):
+        drawn(confusion, [record()])
 
 
 def test_a_title_stays_off_the_bar_beside_the_heat_maps(record: Make) -> None:

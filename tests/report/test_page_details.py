@@ -57,6 +57,20 @@ def test_the_heat_map_answers_pointer_and_keys(open_page: Open, open_method: Rec
     assert grid.locator("[tabindex='0']").count() == 1
 
 
+def test_the_confusion_between_tasks_is_a_heat_map_of_its_own(
+    open_page: Open, by_class: Make
+) -> None:
+    page = open_page([by_class()])
+    page.get_by_role("button", name="ewc").press("Enter")
+    grid = page.get_by_role("grid", name=re.compile("Percentage of answers"))
+    assert grid.get_by_role("gridcell").all_inner_texts() == ["75.00", "25.00", "10.00", "90.00"]
+    grid.get_by_role("gridcell").nth(1).hover()
+    readout = grid.locator("xpath=ancestor::figure").locator(".readout")
+    words = "Samples of task 1: 25.00 % of the answers are classes of task 2"
+    playwright.expect(readout).to_have_text(words)
+    assert "avg. %" in page.locator("thead").first.inner_text().lower()
+
+
 def test_curves_answer_pointer_and_keys(open_page: Open, open_method: Record) -> None:
     page = open_page([open_method])
     page.get_by_role("button", name="stranger").click()

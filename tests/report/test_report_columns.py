@@ -1,10 +1,13 @@
 """Columns on request, and the frames of a notebook."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 
 import clbench
+from clbench.record import Record
+from clbench.report import tables
 from clbench.report.runs import runs_of
 
 
@@ -76,3 +79,16 @@ def test_an_unknown_frame_is_a_sentence(save, record):
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
     with pytest.raises(clbench.UserError, match="There is no folder"):
         clbench.load(tmp_path / "nowhere")
+
+
+def test_tables_of_class_incremental_runs_have_their_own_columns(
+    by_class: Callable[..., Record],
+) -> None:
+    (table,) = tables([by_class()])
+    keys = [column.key for column in table.columns]
+    assert keys[:4] == ["acc", "average", "given", "bwt"]
+    (row,) = table.rows
+    shown = {column.key: table.show(row, column, "{}") for column in table.columns}
+    assert (shown["acc"], shown["given"]) == ("75.00", "93.00")
+    assert shown["average"] == "85.00"  # (95 + 75) / 2
+    assert "one head over the classes seen so far" in " ".join(table.facts)
