@@ -119,7 +119,8 @@ def _learn_all(
         record.R.append(row)
         record.curve += [_epoch(k, epoch) for epoch in curve or ()]
         record.diagnostics.append(diagnostics)
-        record.memory, record.memory_found = memory, bool(strategy.found())
+        if memory.total >= record.memory.total:  # what follows the last task needs no memory
+            record.memory, record.memory_found = memory, bool(strategy.found())
         record.decided |= strategy.decided
         spent.train.append(learned - started)
         spent.eval.append(tests)

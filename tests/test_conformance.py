@@ -135,6 +135,18 @@ FAULTS = {
         contract.counts_memory,
         "state_dict() of its plugins (28224 bytes), but memory() counts 0 of replay",
     ),
+    "dropping": (
+        """
+    def memory(self): return Memory()
+
+    def after_training_exp(self, strategy, **kwargs):
+        last = strategy.clock.train_exp_counter == 2
+        self.kept = None if last else torch.zeros(300)
+        """,
+        "",
+        contract.counts_memory,
+        "after task 1 it keeps 1200 bytes between tasks, the largest in Fault.kept (1200 bytes), but",
+    ),
     "meddling": (
         """
     def after_training_exp(self, strategy, **kwargs):
