@@ -145,7 +145,7 @@ FAULTS = {
         """,
         "",
         contract.counts_memory,
-        "after task 1 it keeps 1200 bytes between tasks, the largest in Fault.kept (1200 bytes), but",
+        "after task 1 it keeps 1200 bytes between tasks, the largest in Fault.kept (1200",
     ),
     "meddling": (
         """

@@ -228,7 +228,31 @@ def test_what_it_decides_is_told_and_what_it_leaves_open_is_the_protocol() -> No
     strategy.strategy.train_epochs = 7
     strategy.strategy._criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     assert strategy.decided["epochs"] == "7"
-    assert strategy.decided["loss"] == "CrossEntropyLoss"
+    assert strategy.decided["loss"] == "CrossEntropyLoss(label_smoothing=0.1)"
+
+
+def test_a_scheduler_of_avalanche_is_told() -> None:
+    def build(stream: Stream, **_: Any) -> Any:
+        model = ordinary(stream)
+        sgd = SGD(model.parameters(), lr=0.05)
+        scheduler = plugins.LRSchedulerPlugin(torch.optim.lr_scheduler.ExponentialLR(sgd, 0.5))
+        return Naive(model=model, optimizer=sgd, plugins=[scheduler])
+
+    strategy = built(_method(build), small_stream(EPOCHS))
+    assert strategy.decided["schedule"] == "ExponentialLR"
+
+
+def test_what_a_plugin_changes_and_takes_back_is_told() -> None:
+    class Resets(SupervisedPlugin):
+        def before_training(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.train_epochs, strategy.train_mb_size = 1, 8
+
+        def after_training(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.train_epochs, strategy.train_mb_size = EPOCHS, BATCH
+
+    strategy = built(_method(_naive(Resets)), small_stream(EPOCHS))
+    strategy.learn(0)
+    assert (strategy.decided["epochs"], strategy.decided["batch_size"]) == ("1", "8")
 
 
 def test_the_schedule_can_be_plugged_in() -> None:

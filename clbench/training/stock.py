@@ -5,6 +5,7 @@ the strategy's: optimizer, loss, data, buffers, schedule. `decided` says so.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from clbench.memory import Memory
 from clbench.stream import Stream
 from clbench.training.answers import Answers
-from clbench.training.decided import differences, loss_of
+from clbench.training.decided import differences, tell
 from clbench.training.kept import saved_apart
 from clbench.training.outside import compare, outside
 from clbench.training.schedule import PlateauSchedule
@@ -26,11 +27,19 @@ from clbench.training.strategy import CLOCK
 
 
 class _Accuracy(SupervisedPlugin):
-    """Counts right answers and sums the loss while the strategy is evaluated."""
+    """Counts right answers and sums the loss while the strategy is evaluated. While it trains, says
+    when a setting is used that a plugin may take back later."""
 
-    def __init__(self) -> None:
+    def __init__(self, used: Callable[[], None]) -> None:
         super().__init__()
+        self.used = used
         self.sums = (0, 0.0, 0)
+
+    def after_train_dataset_adaptation(self, strategy: Any, **kwargs: Any) -> None:
+        self.used()
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self.used()
 
     def memory(self) -> Memory:
         """Nothing between tasks."""
@@ -74,7 +83,8 @@ class StockStrategy(Answers):
         self.schedule = plugged[0] if plugged else PlateauSchedule(protocol)
         self.schedule.validate = self._validate
         self._scheduled = bool(plugged)
-        self._accuracy = _Accuracy()
+        self._told: dict[str, str] = {}
+        self._accuracy = _Accuracy(self._tell)
         # plugins may still change the outputs before the evaluator sees them
         strategy.plugins.insert(strategy.plugins.index(strategy.evaluator), self._accuracy)
         self.spent: defaultdict[str, float] = defaultdict(float)
@@ -82,12 +92,12 @@ class StockStrategy(Answers):
     @property
     def decided(self) -> dict[str, str]:
         """What the strategy decides instead of the protocol, in words."""
-        found = {"loop": "Avalanche"} | differences(self.strategy, self.stream.protocol)
-        if not self._scheduled:
-            found["schedule"] = "none"
-        if loss := loss_of(self.strategy._criterion):
-            found["loss"] = loss
-        return found
+        self._tell()
+        found = {"loop": "Avalanche"} | self._told
+        return found if self._scheduled else {**found, "schedule": found.get("schedule", "none")}
+
+    def _tell(self) -> None:
+        tell(self._told, differences(self.strategy, self.stream.protocol))
 
     @property
     def asked(self) -> Any:
