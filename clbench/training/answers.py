@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from torch import nn
+import torch
+from avalanche.models.utils import avalanche_model_adaptation
+from torch import Tensor, nn
 
 from clbench.memory import Memory, of_model
 from clbench.stream import Stream
@@ -50,6 +52,21 @@ class Answers:
             if hasattr(plugin, "diagnostics"):
                 found |= plugin.diagnostics(self.asked)
         return found
+
+    def _adapt_network(self) -> None:
+        """Give a network that grows (Avalanche's `MultiHeadClassifier`) what it has in a run that
+        has tested all tasks."""
+        for experience in self.stream.avalanche.test_stream:
+            avalanche_model_adaptation(self.model, experience)
+
+    def _load_network(self, tensors: dict[str, Tensor]) -> None:
+        """Load the weights, and buffers that come with the first task."""
+        for name, tensor in tensors.items():
+            place, _, leaf = name.rpartition(".")
+            part = self.model.get_submodule(place)
+            if part._buffers.get(leaf, tensor) is None:
+                part.register_buffer(leaf, torch.empty_like(tensor))
+        self.model.load_state_dict(tensors)
 
     def _measure(self, experiences: list[Any]) -> tuple[float, float]:
         """Accuracy in percent and mean loss."""

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from avalanche.models.utils import avalanche_model_adaptation
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
-from torch import Tensor, nn
+from torch import nn
 
 from clbench.memory import Memory
 from clbench.stream import Stream
@@ -139,8 +138,7 @@ class StockStrategy(Answers):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
-        for experience in self.stream.avalanche.test_stream:  # a run has tested all tasks before
-            avalanche_model_adaptation(self.model, experience)
+        self._adapt_network()
         if "outside" in state:  # not in older checkpoints
             compare(self.strategy, self.stream, state["outside"])
         try:
@@ -154,14 +152,6 @@ class StockStrategy(Answers):
             setattr(self.strategy.clock, name, value)
         fresh = self._state_parts()
         put_back(self.strategy, load(fresh, state["others"], self.strategy, self.stream))
-
-    def _load_network(self, tensors: dict[str, Tensor]) -> None:
-        for name, tensor in tensors.items():  # a buffer may come with the first task
-            place, _, leaf = name.rpartition(".")
-            part = self.model.get_submodule(place)
-            if part._buffers.get(leaf, tensor) is None:
-                part.register_buffer(leaf, torch.empty_like(tensor))
-        self.model.load_state_dict(tensors)
 
     def _state_parts(self) -> dict[str, Any]:
         """What has no `state_dict` of its own, the optimizer, and the network's attributes."""

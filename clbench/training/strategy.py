@@ -139,9 +139,10 @@ class Strategy(Answers, SupervisedTemplate):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
+        self._adapt_network()
         if "outside" in state:  # not in older checkpoints
             compare(self, self.stream, state["outside"])
-        self.model.load_state_dict(state["model"])
+        self._load_network(state["model"])
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:
                 plugin.load_state_dict(plugin_state)
