@@ -15,6 +15,7 @@ from avalanche.training.supervised import (
     DER,
     ER_ACE,
     Cumulative,
+    CWRStar,
     FromScratchTraining,
     GSS_greedy,
     ICaRL,
@@ -108,6 +109,7 @@ CASES = {
         True,
     ),
     "multi-head": (_naive(lambda: plugins.LwFPlugin(1, 2), _multi_head), 0, True),
+    "cwr": (_strategy(CWRStar, _one_head, cwr_layer_name=None), 0, True),
     "icarl": (_icarl, 30 * SAMPLE, True),
 }
 

@@ -5,6 +5,7 @@ It answers for methods that do not count their memory themselves, and checks tho
 
 import array
 import collections
+import logging
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,9 +39,8 @@ OURS = (PlateauSchedule, EvaluationPlugin, PeriodicEval, Clock)
 _PASSED = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
     torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, Stream, CLScenario, CLStream,
-    EvaluationPlugin,
+    EvaluationPlugin, logging.Logger,
 )  # fmt: skip
-
 _WHOLE = (bool, int, np.integer, np.bool_)
 _FEW = 10
 """A layer of torch's has settings: numbers, texts, and tuples with fewer numbers than this."""
