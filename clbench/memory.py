@@ -26,6 +26,11 @@ class Memory(Struct, frozen=True, gc=False):
     auxiliary: Count = 0
     """State that only training needs: importances, anchors, masks, a discriminator."""
 
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.architecture + self.replay + self.auxiliary
+
     def __add__(self, other: "Memory") -> "Memory":
         return Memory(
             self.architecture + other.architecture,

@@ -173,6 +173,7 @@ class Record(Struct, kw_only=True):
     decided: Annotated[dict[Name, Name], Few] = msgspec.field(default_factory=dict)
     """What the method's strategy decided itself instead of the protocol, in words."""
     memory: Memory = Memory()
+    """After the task after which it is largest: a method may drop things after the last one."""
     memory_found: bool = False
     """Whether clbench found some of the memory itself, because the method does not count it."""
     starts_again: Text = ""

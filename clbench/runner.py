@@ -32,6 +32,7 @@ from clbench.spec import Cell
 from clbench.store import Place, Store
 from clbench.stream import Stream
 from clbench.training import StockStrategy, Strategy
+from clbench.training.decided import tell
 from clbench.training.state import NotResumable
 
 MEASURED = (
@@ -130,8 +131,9 @@ def _learn_all(
             record.confusion = shares if last else []
         record.curve += [_epoch(k, epoch) for epoch in curve or ()]
         record.diagnostics.append(diagnostics)
-        record.memory, record.memory_found = memory, bool(strategy.found())
-        record.decided |= strategy.decided
+        if memory.total >= record.memory.total:  # what follows the last task needs no memory
+            record.memory, record.memory_found = memory, bool(strategy.found())
+        tell(record.decided, strategy.decided)
         spent.train.append(learned - started)
         spent.eval.append(tests)
         spent.total = sum(spent.train + spent.eval)

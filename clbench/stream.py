@@ -252,6 +252,10 @@ class Stream:
         for stream in made.streams.values():
             for experience in stream:
                 experience.benchmark = made
+                # a list, as an index of the mask of `MultiHeadClassifier` must be
+                experience.classes_in_this_experience = sorted(
+                    experience.classes_in_this_experience
+                )
         return made
 
 

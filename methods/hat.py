@@ -85,8 +85,8 @@ class HATPlugin(SupervisedPlugin):
         model: HATNet = strategy.model
         self.k = int(strategy.experience.task_labels[0])
         self._free = free(model, self.claimed) if self.claimed else []
-        if not self.claimed:
-            self._claim([torch.zeros(n, device=strategy.device) for n in model.units])
+        nothing = [torch.zeros(n, device=strategy.device) for n in model.units]
+        self._claim(self.claimed or nothing)
 
     def before_forward(self, strategy: Any, **kwargs: Any) -> None:
         at, of = strategy.clock.train_epoch_iterations, len(strategy.dataloader)

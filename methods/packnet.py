@@ -70,6 +70,7 @@ class PackNetStrategy(Strategy):
         self.train_epochs = min(self.retrain, epochs)
         second = super().learn(k) or []
         self.train_epochs = epochs
+        self.decided.pop("epochs", None)  # `retrain` is a parameter, which the row has
         self.model.trunk.freeze_pruned()
         return first + [e | {"epoch": len(first) + e["epoch"]} for e in second]
 

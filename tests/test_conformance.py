@@ -135,6 +135,18 @@ FAULTS = {
         contract.counts_memory,
         "state_dict() of its plugins (28224 bytes), but memory() counts 0 of replay",
     ),
+    "dropping": (
+        """
+    def memory(self): return Memory()
+
+    def after_training_exp(self, strategy, **kwargs):
+        last = strategy.clock.train_exp_counter == 2
+        self.kept = None if last else torch.zeros(300)
+        """,
+        "",
+        contract.counts_memory,
+        "after task 1 it keeps 1200 bytes between tasks, the largest in Fault.kept (1200",
+    ),
     "meddling": (
         """
     def after_training_exp(self, strategy, **kwargs):
@@ -198,6 +210,40 @@ FAULTS = {
         "x: no other value changes anything. If another parameter must be set for it to act, "
         'declare that: acts_with = {"x": {"other": value}}.',
     ),
+    "hidden": (
+        """
+    derived = ("past",)
+    past = ()
+
+    def before_backward(self, strategy, **kwargs):
+        for x, y, t in self.past:
+            strategy.loss += 0.1 * torch.nn.functional.cross_entropy(strategy.model(x, t), y)
+
+    def after_update(self, strategy, **kwargs):
+        self.kept = (strategy.mb_x, strategy.mb_y, strategy.mb_task_id)
+
+    def after_training_exp(self, strategy, **kwargs):
+        self.past = [*self.past, self.kept]
+        """,
+        "",
+        contract.computes_again_what_is_derived,
+        "Fault.past is not derived: without it between tasks, training gives other weights or "
+        "accuracies. It counts as memory: take it out of `derived`.",
+    ),
+    "needed": (
+        """
+    derived = ("seen",)
+
+    def after_training_exp(self, strategy, **kwargs):
+        self.seen = True
+
+    def before_training_exp(self, strategy, **kwargs):
+        self.kept = strategy.clock.train_exp_counter and self.seen
+        """,
+        "",
+        contract.computes_again_what_is_derived,
+        "Fault.seen is not derived: without it between tasks, training raises AttributeError",
+    ),
     "unloadable": (
         """
     def state_dict(self): return {"a": 1}
@@ -226,3 +272,31 @@ def test_a_fault_is_caught_in_words(name: str, method_file: Callable[..., Path])
         del wrong[str(effects.differs_from_finetuning.__doc__)]
     if name not in ("crashing", "unseeded", "unsaved", "thawing"):  # one fault, one complaint
         assert list(wrong) == ([] if check is None else [check.__doc__])
+
+
+HOARDS = (
+    METHOD.replace("HOOK", "pass").replace("DECLARED", "pass")
+    + """
+class Hoards(Strategy):
+    HARNESS = Strategy.HARNESS | {"stash"}
+    stash = ()
+
+    def learn(self, k):
+        if k:
+            self.stash = [self.stream.tasks[k].train.inputs()]
+        return super().learn(k)
+"""
+)
+
+
+def test_what_a_strategy_declares_to_be_constant_is_compared(
+    method_file: Callable[..., Path],
+) -> None:
+    path = method_file("hoarder", HOARDS.replace("return Strategy(", "return Hoards("))
+    check = contract.computes_again_what_is_derived
+    found = {
+        f.what: f.words for f in conformance.check(read_declaration(path, "method")) if f.wrong
+    }
+    assert found == {
+        str(check.__doc__): "training changes stash, which the strategy names in `HARNESS`."
+    }

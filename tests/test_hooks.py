@@ -103,6 +103,60 @@ def test_an_optimizer_set_in_build_or_by_a_plugin_is_used_and_told() -> None:
     assert torch.equal(_weights(_learn(Sets())), _weights(adam))
 
 
+class _Resets(SupervisedPlugin):
+    """Trains task k for k + 1 epochs in batches of 8 with another loss, and leaves no trace."""
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        self.before = strategy.train_epochs, strategy.train_mb_size, strategy._criterion
+        strategy.train_epochs = strategy.clock.train_exp_counter + 1
+        strategy.train_mb_size = 8
+        strategy._criterion = nn.MultiMarginLoss()
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.train_mb_size = self.before[1]
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        strategy.train_epochs, _, strategy._criterion = self.before
+
+
+def test_what_a_plugin_changes_and_takes_back_is_told() -> None:
+    strategy = _learn(_Resets(), tasks=3)
+    expected = {"epochs": "1 or 3", "batch_size": "8", "loss": "MultiMarginLoss"}
+    assert strategy.decided == expected
+
+
+def test_another_loss_is_told() -> None:
+    stream = small_stream(1)
+    loss = nn.CrossEntropyLoss(label_smoothing=0.1)
+    strategy = Strategy(model=ordinary(stream), stream=stream, criterion=loss)
+    strategy.learn(0)
+    assert strategy.decided == {"loss": "CrossEntropyLoss(label_smoothing=0.1)"}
+
+
+class _OwnLoss(Strategy):
+    def criterion(self) -> Any:
+        return 2 * super().criterion()
+
+
+def test_a_loss_of_a_subclass_is_told() -> None:
+    stream = small_stream(1)
+    strategy = _OwnLoss(model=ordinary(stream), stream=stream)
+    strategy.learn(0)
+    assert strategy.decided == {"loss": "its own"}
+
+
+def test_a_scheduler_is_told() -> None:
+    class Schedules(SupervisedPlugin):
+        def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.optimizer = SGD(strategy.model.parameters(), lr=0.1)
+            self.mine = torch.optim.lr_scheduler.StepLR(strategy.optimizer, 1)
+
+        def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+            self.mine.step()
+
+    assert _learn(Schedules()).decided == {"optimizer": "SGD(lr=0.1)", "schedule": "StepLR"}
+
+
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_what_would_change_an_optimizer_that_is_not_used_is_refused(scheduled: bool) -> None:
     stream = small_stream(1)

@@ -1,11 +1,13 @@
 """What a strategy keeps is found: tensors, arrays, networks and samples, each once."""
 
+import array
 import collections
 import copy
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from avalanche.benchmarks.utils.utils import concat_datasets
 from avalanche.training.plugins import SupervisedPlugin
@@ -40,6 +42,46 @@ def test_what_is_held_twice_counts_once() -> None:
 def test_labels_counters_and_the_network_itself_do_not_count() -> None:
     held = [torch.zeros(9, dtype=torch.long), 5, "text", MODEL, next(MODEL.parameters()).data]
     assert _memory(held=held, step=torch.optim.SGD(MODEL.parameters(), lr=1)) == Memory()
+
+
+IMAGE = torch.rand(1, 28, 28)
+LEARNED_FROM = 280  # images of the stream
+
+
+@pytest.mark.parametrize(
+    ("held", "counted"),
+    [
+        (IMAGE.flatten().tolist(), 4 * 784),
+        ([row.tolist() for row in IMAGE[0]], 4 * 784),
+        (dict.fromkeys(range(2000)), 4 * 2000),
+        (dict(enumerate(IMAGE.flatten().tolist())), 4 * 784 + 4 * 784),
+        (IMAGE.numpy().tobytes(), 4 * 784),
+        ([bytearray(400), memoryview(bytes(400)), array.array("f", range(100))], 1200),
+        ("x" * 3000, 3000),
+        (np.array([torch.zeros(2, 500), 1.0], dtype=object), 4000),
+        (np.array([b"abcd"] * 500), 2000),
+        (torch.zeros(500, dtype=torch.complex64), 2000),
+        (torch.zeros(2 * LEARNED_FROM + 1, dtype=torch.uint8), 4 * (2 * LEARNED_FROM + 1)),
+        ([torch.zeros(99, dtype=torch.uint8) for _ in range(9)], 4 * 99 * 9),
+        (SimpleNamespace(**{f"x{i}": 0.5 for i in range(400)}), 1600),
+    ],
+)
+def test_numbers_count_in_whatever_they_are_held(held: Any, counted: int) -> None:
+    found = _memory(held=held)
+    assert found.replay + found.auxiliary == counted
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        SimpleNamespace(rate=0.5, name="mine", sizes=(3, 3), losses=[0.1] * 20, key=b"abc"),
+        dict.fromkeys(range(100), 0.1),
+        torch.zeros(2 * LEARNED_FROM, dtype=torch.long),  # a label and a task for each image
+        nn.Sequential(*(nn.Conv2d(1, 1, 3, bias=False) for _ in range(100))),
+    ],
+)
+def test_settings_labels_and_counters_do_not_count(held: Any) -> None:
+    assert _memory(held=held).auxiliary in (0, 4 * 9 * 100)
 
 
 def test_a_copy_of_the_network_counts() -> None:

@@ -75,6 +75,36 @@ def test_a_run_goes_on_at_the_last_finished_task(
     assert numbers(record) == undisturbed()
 
 
+DROPS = """
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+
+class Drops(SupervisedPlugin):
+    kept = None
+
+    def after_training_exp(self, strategy, **kwargs):
+        at = strategy.clock.train_exp_counter
+        self.kept = torch.zeros((100, 500, 0)[at]) if at < 2 else None
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_the_memory_of_a_run_is_the_largest_after_any_task(
+    cell: Callable[..., Any], place: Any, method_file: Callable[..., Path], stopped: bool
+) -> None:
+    text = DROPS + STOPS.replace("[ReservoirReplayPlugin(9)]", "[Drops()]")
+    flag = place.out.parent / "interrupt"
+    path = str(
+        method_file("stops", f"from pathlib import Path\nPATH = Path({str(flag)!r})\n{text}")
+    )
+    if stopped:
+        flag.write_text("")
+        interrupted(cell, place, path)
+    record = run(cell(path), place)
+    assert record.status == "done"
+    assert (record.memory.auxiliary, record.memory_found) == (2000, True)
+
+
 class Evil:
     """Unpickled, it would write a file."""
 

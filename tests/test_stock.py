@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from avalanche.models import SimpleMLP
+from avalanche.models import SimpleMLP, as_multitask
 from avalanche.training import plugins
 from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 from avalanche.training.supervised import (
     DER,
     ER_ACE,
     Cumulative,
+    CWRStar,
     FromScratchTraining,
     GSS_greedy,
     ICaRL,
@@ -31,7 +32,7 @@ from clbench.networks import ordinary
 from clbench.protocol import Protocol
 from clbench.seeding import seed_everything
 from clbench.stream import Stream
-from clbench.training import StockStrategy
+from clbench.training import StockStrategy, Strategy
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import NotResumable
 
@@ -81,6 +82,10 @@ def _cope() -> Any:
     return plugins.CoPEPlugin(mem_size=30, n_classes=3, p_size=3)
 
 
+def _multi_head(stream: Stream) -> nn.Module:
+    return as_multitask(SimpleMLP(num_classes=3, hidden_size=32), "classifier")
+
+
 CASES = {
     # name: how it is built in both, bytes of samples that it keeps, whether it must be resumable
     "replay": (_naive(lambda: plugins.ReplayPlugin(mem_size=60)), 60 * SAMPLE, True),
@@ -103,6 +108,8 @@ CASES = {
         48 * SAMPLE,
         True,
     ),
+    "multi-head": (_naive(lambda: plugins.LwFPlugin(1, 2), _multi_head), 0, True),
+    "cwr": (_strategy(CWRStar, _one_head, cwr_layer_name=None), 0, True),
     "icarl": (_icarl, 30 * SAMPLE, True),
 }
 
@@ -213,6 +220,29 @@ def _resumed(build: Any, state: bytes | None, done: int) -> list[list[float]] | 
     return _learn(strategy, done)
 
 
+def test_heads_of_avalanche_grow_in_clbenchs_strategy_too() -> None:
+    def fresh() -> Strategy:
+        stream = small_stream(EPOCHS)
+        seed_everything(0, "init")
+        return Strategy(model=_multi_head(stream), stream=stream)
+
+    strategy = fresh()
+    rows = [_learn_one(strategy, k) for k in range(2)]
+    file = io.BytesIO()
+    torch.save(strategy.state_dict(), file)
+    rows.append(_learn_one(strategy, 2))
+    assert rows[2][2] > 80
+    resumed = fresh()
+    resumed.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
+    assert _learn_one(resumed, 2) == rows[2]
+
+
+def _learn_one(strategy: Any, k: int) -> list[float]:
+    seed_everything(0, "task", k)
+    strategy.learn(k)
+    return [strategy.accuracy(i) for i in range(3)]
+
+
 def test_what_it_decides_is_told_and_what_it_leaves_open_is_the_protocol() -> None:
     stream = small_stream(EPOCHS)
 
@@ -228,7 +258,31 @@ def test_what_it_decides_is_told_and_what_it_leaves_open_is_the_protocol() -> No
     strategy.strategy.train_epochs = 7
     strategy.strategy._criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     assert strategy.decided["epochs"] == "7"
-    assert strategy.decided["loss"] == "CrossEntropyLoss"
+    assert strategy.decided["loss"] == "CrossEntropyLoss(label_smoothing=0.1)"
+
+
+def test_a_scheduler_of_avalanche_is_told() -> None:
+    def build(stream: Stream, **_: Any) -> Any:
+        model = ordinary(stream)
+        sgd = SGD(model.parameters(), lr=0.05)
+        scheduler = plugins.LRSchedulerPlugin(torch.optim.lr_scheduler.ExponentialLR(sgd, 0.5))
+        return Naive(model=model, optimizer=sgd, plugins=[scheduler])
+
+    strategy = built(_method(build), small_stream(EPOCHS))
+    assert strategy.decided["schedule"] == "ExponentialLR"
+
+
+def test_what_a_plugin_changes_and_takes_back_is_told() -> None:
+    class Resets(SupervisedPlugin):
+        def before_training(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.train_epochs, strategy.train_mb_size = 1, 8
+
+        def after_training(self, strategy: Any, **kwargs: Any) -> None:
+            strategy.train_epochs, strategy.train_mb_size = EPOCHS, BATCH
+
+    strategy = built(_method(_naive(Resets)), small_stream(EPOCHS))
+    strategy.learn(0)
+    assert (strategy.decided["epochs"], strategy.decided["batch_size"]) == ("1", "8")
 
 
 def test_the_schedule_can_be_plugged_in() -> None:

@@ -23,6 +23,7 @@ CHECKS: tuple[Callable[[Trial], str], ...] = (
     contract.is_deterministic,
     contract.resumes,
     contract.counts_memory,
+    contract.computes_again_what_is_derived,
     contract.keeps_its_word,
     contract.leaves_data_alone,
     effects.hooks_are_called,

@@ -1,6 +1,7 @@
 """One method, trained on a small real stream, for the checks to look at."""
 
 import io
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -36,15 +37,21 @@ class Trial:
         self.states: list[bytes | NotResumable] = []
         self.frozen: list[dict[str, Tensor]] = []
         self.outputs: list[list[Tensor]] = []
-        self.R = self.learn(self.strategy, 0, keep=True)
+        self.R = self.learn(self.strategy, 0, self._keep)
 
     def build(self, epochs: int = EPOCHS, **params: Any) -> Learner:
         """A fresh strategy on a fresh, equal stream."""
         method = self.cls(**self.declaration.defaults | params)
         return built(method, small_stream(epochs))
 
-    def learn(self, strategy: Learner, start: int, keep: bool = False) -> list[list[float]]:
-        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies."""
+    def learn(
+        self,
+        strategy: Learner,
+        start: int,
+        after: Callable[[Learner], None] = lambda strategy: None,
+    ) -> list[list[float]]:
+        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies. `after`
+        is called after each task."""
         rows = []
         tasks = range(len(strategy.stream))
         if start == 0:
@@ -54,11 +61,10 @@ class Trial:
             seed_everything(strategy.stream.seed, "task", k)
             learned = strategy.learn(k)
             rows.append([strategy.accuracy(i) for i in tasks] if learned is not None else [])
-            if keep:
-                self._keep(strategy, k)
+            after(strategy)
         return rows
 
-    def _keep(self, strategy: Learner, k: int) -> None:
+    def _keep(self, strategy: Learner) -> None:
         file = io.BytesIO()
         try:
             torch.save(strategy.state_dict(), file)
@@ -70,7 +76,7 @@ class Trial:
             {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
         )
         with torch.no_grad():
-            tests = [strategy.stream.tasks[i].test for i in range(k + 1)]
+            tests = [task.test for task in strategy.stream.tasks[: len(self.states)]]
             labels = [torch.full((len(t),), t.label) for t in tests]
             both = zip(tests, labels, strict=True)
             outputs = [avalanche_forward(model, test.inputs(), t) for test, t in both]

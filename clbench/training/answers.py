@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from torch import nn
+import torch
+from avalanche.models.utils import avalanche_model_adaptation
+from torch import Tensor, nn
 
 from clbench.memory import Memory, of_model
+from clbench.scenario import CLASS
 from clbench.stream import Stream
 from clbench.training.kept import Kept, find, memory_of, parts
 from clbench.training.tally import Tally
@@ -53,6 +56,22 @@ class Answers:
             if hasattr(plugin, "diagnostics"):
                 found |= plugin.diagnostics(self.asked)
         return found
+
+    def _adapt_network(self, learned: int) -> None:
+        """Give a network that grows (Avalanche's `MultiHeadClassifier`) what it has in a run that
+        has learned so many tasks, and tested all of them, or in the scenario `class` those."""
+        tested = self.stream.avalanche.test_stream
+        for experience in tested[:learned] if self.stream.scenario == CLASS else tested:
+            avalanche_model_adaptation(self.model, experience)
+
+    def _load_network(self, tensors: dict[str, Tensor]) -> None:
+        """Load the weights, and buffers that come with the first task."""
+        for name, tensor in tensors.items():
+            place, _, leaf = name.rpartition(".")
+            part = self.model.get_submodule(place)
+            if part._buffers.get(leaf, tensor) is None:
+                part.register_buffer(leaf, torch.empty_like(tensor))
+        self.model.load_state_dict(tensors)
 
     def _measure(self, experiences: list[Any]) -> Tally:
         """The answers on some experiences, kept in `tally` too."""

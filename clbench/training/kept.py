@@ -3,7 +3,9 @@
 It answers for methods that do not count their memory themselves, and checks those that do.
 """
 
+import array
 import collections
+import logging
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,11 +38,15 @@ TRANSIENT = frozenset(
 OURS = (Augment, PlateauSchedule, EvaluationPlugin, PeriodicEval, Clock)
 """Plugins that every strategy may have; they keep nothing of a method's."""
 _PASSED = (
-    bool, int, float, str, bytes, type, types.ModuleType, types.FunctionType,
-    types.BuiltinFunctionType, types.MethodType,
+    type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
     torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, Stream, CLScenario, CLStream,
-    EvaluationPlugin,
+    EvaluationPlugin, logging.Logger,
 )  # fmt: skip
+_WHOLE = (bool, int, np.integer, np.bool_)
+_FEW = 10
+"""A layer of torch's has settings: numbers, texts, and tuples with fewer numbers than this."""
+SETTINGS = 1000
+"""Bytes of fractions and texts that do not count: hyper-parameters, one loss per class."""
 
 
 @dataclass
@@ -82,13 +88,34 @@ def find(roots: Mapping[str, Any], model: nn.Module, stream: Stream) -> list[Kep
     """What is reachable from the roots: tensors, arrays, networks and samples, each once.
 
     The network's own parameters and buffers, optimizers and the stream itself do not count, nor
-    do labels and counters (whole numbers, one per sample or fewer), nor what an object names in
-    `derived`: attributes that it can compute again from the rest.
+    does what an object names in `derived`: attributes that it can compute again from the rest.
+
+    Labels, indices and counters do not count: whole numbers in flat tensors or containers, up to
+    two for each image that the stream learns from. Neither do settings: up to 1000 bytes of
+    fractions, texts and bytes. If there are more, all of them count.
     """
-    walk = _Walk(model, stream)
-    for name, root in roots.items():
-        walk.visit(root, name)
+    walk = _walked(roots, model, stream)
+    images = sum(len(task.train) + len(task.valid) for task in stream.tasks)
+    if sum(walk.whole.values()) > 2 * BYTES * images:
+        walk.loose += walk.whole
+    if sum(walk.loose.values()) > SETTINGS:
+        for name, size in walk.loose.items():
+            walk.found.append(Kept(f"numbers and texts in {name}", size, False))
     return walk.found
+
+
+def derived(
+    roots: Mapping[str, Any], model: nn.Module, stream: Stream
+) -> list[tuple[Any, str, str]]:
+    """The attributes that objects name in `derived`: each with its object and its path."""
+    return _walked(roots, model, stream).derived
+
+
+def _walked(roots: Mapping[str, Any], model: nn.Module, stream: Stream) -> "_Walk":
+    walk = _Walk(model, stream)
+    for walk.root, root in roots.items():
+        walk.visit(root, walk.root)
+    return walk
 
 
 def memory_of(found: Iterable[Kept]) -> Memory:
@@ -103,6 +130,12 @@ class _Walk:
     model: nn.Module
     stream: Stream
     found: list[Kept] = field(default_factory=list)
+    derived: list[tuple[Any, str, str]] = field(default_factory=list)
+    root: str = ""
+    whole: collections.Counter[str] = field(default_factory=collections.Counter)
+    """Bytes of labels and counters, by root."""
+    loose: collections.Counter[str] = field(default_factory=collections.Counter)
+    """Bytes of fractions and texts, by root."""
 
     def __post_init__(self) -> None:
         own = [*self.model.parameters(), *self.model.buffers()]
@@ -111,7 +144,7 @@ class _Walk:
         self.samples: set[tuple[int, int]] = set()
 
     def visit(self, value: Any, path: str) -> None:
-        if value is None or isinstance(value, _PASSED):
+        if value is None or isinstance(value, _PASSED) or self._is_small(value):
             return
         if id(value) in self.seen:
             return
@@ -119,7 +152,12 @@ class _Walk:
         if isinstance(value, Tensor):
             self._tensor(value, path)
         elif isinstance(value, np.ndarray):
-            self._tensor(torch.from_numpy(value), path) if value.dtype.kind in "biuf" else None
+            if value.dtype.kind in "biufc":
+                self._tensor(torch.from_numpy(value), path)
+            elif value.dtype.kind == "O":
+                self.visit(value.tolist(), path)
+            else:
+                self.loose[self.root] += value.nbytes
         elif isinstance(value, nn.Module):
             for name, tensor in [*value.named_parameters(), *value.named_buffers()]:
                 self.visit(tensor, f"{path}.{name}")
@@ -131,6 +169,8 @@ class _Walk:
             self.visit(value.dataset, f"{path}.dataset")
         elif isinstance(value, Mapping):
             for key, inner in value.items():
+                if not isinstance(key, str):
+                    self.visit(key, path)
                 self.visit(inner, f"{path}[{key!r}]")
         elif isinstance(value, list | tuple | set | frozenset | collections.deque):
             for at, inner in enumerate(value):
@@ -138,17 +178,42 @@ class _Walk:
         else:
             self._attributes(value, path)
 
+    def _is_small(self, value: Any) -> bool:
+        """Whether it is a number or a text; these are added up."""
+        if isinstance(value, _WHOLE):
+            self.whole[self.root] += BYTES
+        elif isinstance(value, float | complex | np.generic):
+            self.loose[self.root] += BYTES
+        elif isinstance(value, str | bytes | bytearray):
+            self.loose[self.root] += len(value)
+        elif isinstance(value, memoryview):
+            self.loose[self.root] += value.nbytes
+        elif isinstance(value, array.array):
+            self.loose[self.root] += BYTES * len(value)
+        else:
+            return False
+        return True
+
     def _attributes(self, value: Any, path: str, skip: frozenset[str] = frozenset()) -> None:
         names = {*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())}
-        derived = getattr(value, "derived", ())
-        for name in sorted(names - skip - {*(derived if isinstance(derived, tuple) else ())}):
-            self.visit(getattr(value, name, None), f"{path}.{name}")
+        named = getattr(value, "derived", ())
+        derived = {*(named if isinstance(named, tuple) else ())}
+        self.derived += [(value, name, f"{path}.{name}") for name in sorted(names & derived)]
+        layer = isinstance(value, nn.Module) and type(value).__module__.startswith("torch.")
+        for name in sorted(names - skip - derived):
+            attribute = getattr(value, name, None)
+            if not (layer and _is_setting(attribute)):
+                self.visit(attribute, f"{path}.{name}")
 
     def _tensor(self, tensor: Tensor, path: str) -> None:
         storage = tensor.untyped_storage().data_ptr()
-        counts = tensor.is_floating_point() or tensor.dim() > 1
-        if counts and storage not in self.storages:
-            self.storages.add(storage)
+        if storage in self.storages:
+            return
+        self.storages.add(storage)
+        fractions = tensor.is_floating_point() or tensor.is_complex()
+        if not fractions and tensor.dim() < 2:
+            self.whole[self.root] += BYTES * tensor.numel()
+        else:
             sample = tuple(tensor.shape[-len(self.stream.input_shape) :])
             self._add(path, tensor.numel(), sample == self.stream.input_shape)
 
@@ -166,13 +231,21 @@ class _Walk:
         for name, attribute in getattr(data, "_data_attributes", {}).items():
             for leaf, row in leaves(attribute.data) if name not in LABELS else ():
                 value = leaf[row]
-                if isinstance(value, Tensor) and id(value) not in self.seen:
+                if not isinstance(value, Tensor):
+                    self.visit(value, f"{path}.{name}")
+                elif id(value) not in self.seen:
                     self.seen[id(value)] = value
                     self._add(f"{path}.{name}", value.numel(), True)
 
     def _add(self, path: str, numbers: int, replay: bool) -> None:
         if numbers:
             self.found.append(Kept(path, BYTES * numbers, replay))
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return len(value) < _FEW and all(isinstance(part, int | float) for part in value)
+    return isinstance(value, int | float | str)
 
 
 LABELS = ("targets", "targets_task_labels")

@@ -7,6 +7,7 @@ run then starts again after an interruption, and never goes on from a part of it
 """
 
 import collections
+import logging
 import random
 import types
 from collections.abc import Callable, Iterator
@@ -28,7 +29,10 @@ PLAIN = (bool, int, float, str, type(None))
 CONTAINERS = (list, tuple, set, frozenset, collections.deque)
 MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
 FACTORIES = {kind.__name__: kind for kind in (list, dict, set, int, float)}
-CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, types.ModuleType)
+CODE = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, types.ModuleType,
+    logging.Logger,
+)  # fmt: skip
 INNER = frozenset(vars(nn.Module()))
 """Attributes that every network has."""
 

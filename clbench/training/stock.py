@@ -5,20 +5,19 @@ the strategy's: optimizer, loss, data, buffers, schedule. `decided` says so.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from avalanche.models.utils import avalanche_model_adaptation
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.templates import SupervisedTemplate
-from torch import Tensor, nn
+from torch import nn
 
 from clbench.memory import Memory
-from clbench.scenario import CLASS
 from clbench.stream import Stream
 from clbench.training.answers import Answers
 from clbench.training.augment import augmenting
-from clbench.training.decided import differences, loss_of
+from clbench.training.decided import differences, tell
 from clbench.training.kept import saved_apart
 from clbench.training.outside import compare, outside
 from clbench.training.schedule import PlateauSchedule
@@ -29,12 +28,19 @@ from clbench.training.tally import Tally
 
 
 class _Accuracy(SupervisedPlugin):
-    """Counts the answers while the strategy is evaluated."""
+    """Counts the answers while the strategy is evaluated. While it trains, says when a setting is
+    used that a plugin may take back later."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, used: Callable[[], None]) -> None:
         super().__init__()
-        self.stream = stream
+        self.stream, self.used = stream, used
         self.tally = Tally(stream)
+
+    def after_train_dataset_adaptation(self, strategy: Any, **kwargs: Any) -> None:
+        self.used()
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        self.used()
 
     def memory(self) -> Memory:
         """Nothing between tasks."""
@@ -77,7 +83,8 @@ class StockStrategy(Answers):
         self.schedule.validate = self._validate
         self._scheduled = bool(plugged)
         strategy.plugins[:0] = augmenting(stream)
-        self._accuracy = _Accuracy(stream)
+        self._told: dict[str, str] = {}
+        self._accuracy = _Accuracy(stream, self._tell)
         # plugins may still change the outputs before the evaluator sees them
         strategy.plugins.insert(strategy.plugins.index(strategy.evaluator), self._accuracy)
         self.spent: defaultdict[str, float] = defaultdict(float)
@@ -85,12 +92,12 @@ class StockStrategy(Answers):
     @property
     def decided(self) -> dict[str, str]:
         """What the strategy decides instead of the protocol, in words."""
-        found = {"loop": "Avalanche"} | differences(self.strategy, self.stream.protocol)
-        if not self._scheduled:
-            found["schedule"] = "none"
-        if loss := loss_of(self.strategy._criterion):
-            found["loss"] = loss
-        return found
+        self._tell()
+        found = {"loop": "Avalanche"} | self._told
+        return found if self._scheduled else {**found, "schedule": found.get("schedule", "none")}
+
+    def _tell(self) -> None:
+        tell(self._told, differences(self.strategy, self.stream.protocol))
 
     @property
     def asked(self) -> Any:
@@ -132,11 +139,7 @@ class StockStrategy(Answers):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
-        tested = self.stream.avalanche.test_stream  # a run has tested these before
-        if self.stream.scenario == CLASS:
-            tested = tested[: state["clock"]["train_exp_counter"]]
-        for experience in tested:
-            avalanche_model_adaptation(self.model, experience)
+        self._adapt_network(state["clock"]["train_exp_counter"])
         if "outside" in state:  # not in older checkpoints
             compare(self.strategy, self.stream, state["outside"])
         try:
@@ -150,14 +153,6 @@ class StockStrategy(Answers):
             setattr(self.strategy.clock, name, value)
         fresh = self._state_parts()
         put_back(self.strategy, load(fresh, state["others"], self.strategy, self.stream))
-
-    def _load_network(self, tensors: dict[str, Tensor]) -> None:
-        for name, tensor in tensors.items():  # a buffer may come with the first task
-            place, _, leaf = name.rpartition(".")
-            part = self.model.get_submodule(place)
-            if part._buffers.get(leaf, tensor) is None:
-                part.register_buffer(leaf, torch.empty_like(tensor))
-        self.model.load_state_dict(tensors)
 
     def _state_parts(self) -> dict[str, Any]:
         """What has no `state_dict` of its own, the optimizer, and the network's attributes."""

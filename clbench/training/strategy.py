@@ -19,7 +19,7 @@ from clbench.seeding import generator
 from clbench.stream import Stream
 from clbench.training.answers import Answers
 from clbench.training.augment import augmenting
-from clbench.training.decided import differences
+from clbench.training.decided import differences, tell
 from clbench.training.kept import saved_apart
 from clbench.training.optimizers import make_optimizer
 from clbench.training.outside import compare, outside
@@ -106,8 +106,11 @@ class Strategy(Answers, SupervisedTemplate):
     def learn(self, k: int) -> list[dict[str, float]] | None:
         """Train on task k and return its learning curve; None if nothing is learned at this k."""
         self.train(self.stream.avalanche.train_stream[k], eval_streams=[])
-        self.decided |= differences(self, self.stream.protocol)
+        self._tell()
         return self.schedule.curve
+
+    def _tell(self) -> None:
+        tell(self.decided, differences(self, self.stream.protocol))
 
     def validate(self) -> tuple[float, float]:
         """Accuracy in percent and mean loss on the validation data of the training tasks."""
@@ -137,9 +140,10 @@ class Strategy(Answers, SupervisedTemplate):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
+        self._adapt_network(state["clock"]["train_exp_counter"])
         if "outside" in state:  # not in older checkpoints
             compare(self, self.stream, state["outside"])
-        self.model.load_state_dict(state["model"])
+        self._load_network(state["model"])
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:
                 plugin.load_state_dict(plugin_state)
@@ -190,6 +194,7 @@ class Strategy(Answers, SupervisedTemplate):
         plain = self.stream.avalanche.train_stream[k].dataset
         own = getattr(plain, "split", None) is not self.stream.tasks[k].train
         changed = self.adapted_dataset is not self._plain or self.experience.dataset is not plain
+        self._tell()  # the batch size that is used now
         if own or changed:
             self.decided["data"] = "its own"
             super().make_train_dataloader(**kwargs)
@@ -283,7 +288,10 @@ class Strategy(Answers, SupervisedTemplate):
             taken = time.perf_counter() - started
             self.spent[part] += taken - (self.spent["validation"] - validation)
 
-    _before_training_epoch = partialmethod(_call, "before_training_epoch")
+    def _before_training_epoch(self, **kwargs: Any) -> None:
+        self._tell()  # a plugin may set something for some epochs only
+        self._call("before_training_epoch", **kwargs)
+
     _after_training_epoch = partialmethod(_call, "after_training_epoch")
     _after_training_exp = partialmethod(_call, "after_training_exp")
 
