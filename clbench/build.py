@@ -19,15 +19,18 @@ from clbench.seeding import seed_everything
 from clbench.spec import Cell
 from clbench.stream import Stream
 from clbench.training import StockStrategy, Strategy
+from clbench.tuning.closed import closed
 
 
 def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
-    """The benchmark's stream for the cell's seed."""
+    """The benchmark's stream for the cell's seed. That of a trial cannot open test data."""
     spec = cell.spec
     benchmark = import_class(cell.benchmark)(**spec.benchmark_params)
-    sources = benchmark.sources(datasets, spec.seed)
+    sources = benchmark.sources(closed(datasets) if spec.trial else datasets, spec.seed)
     if len(sources) > TASKS:
         raise UserError(f"{spec.benchmark} has {len(sources)} tasks; the most is {TASKS}.")
+    if spec.trial > len(sources):
+        raise UserError(f"{spec.benchmark} has {len(sources)} tasks, and {spec.trial} are asked for.")
     return Stream(
         sources,
         name=spec.benchmark,
@@ -36,6 +39,7 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
         seed=spec.seed,
         device=spec.device,
         scenario=benchmark.scenario,
+        trial=spec.trial,
     )
 
 
@@ -57,12 +61,14 @@ def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for cell in cells:
         spec = cell.spec
-        key = repr((spec.benchmark, spec.benchmark_params, spec.protocol))
+        # the trials of a search differ in these, and share the data of one stream
+        protocol = replace(spec.protocol, lr=1.0, momentum=0.0, weight_decay=0.0)
+        key = repr((spec.benchmark, spec.benchmark_params, protocol, spec.trial))
         try:
             if key not in streams:
                 streams[key] = _stream_or_reason(cell, datasets)
             stream = streams[key]
-            reason = stream if isinstance(stream, str) else refusal(cell, stream)
+            reason = stream if isinstance(stream, str) else _refusal_under(cell, stream)
             own = cell.method.meta.get("own_network", False)
             if not (reason or own or isinstance(stream, str)):
                 if stream not in built:
@@ -73,6 +79,10 @@ def refusals(cells: list[Cell], datasets: dict[str, Any]) -> dict[str, str]:
         if reason:
             found[cell.id] = reason
     return found
+
+
+def _refusal_under(cell: Cell, stream: Stream) -> str:
+    return refusal(cell, stream.under(cell.spec.protocol))
 
 
 def _stream_or_reason(cell: Cell, datasets: dict[str, Any]) -> Stream | str:

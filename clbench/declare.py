@@ -64,6 +64,7 @@ META: dict[str, Any] = {
     "zero_forgetting_if": _Values,
     "protocol": _Values,
     "fixed": dict[str, str],
+    "search": dict[str, str],
     "unseen": dict[str, str],
     "tuned": dict[str, _Values],
     "acts_with": dict[str, _Values],

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from clbench.record import Epoch, Record
     from clbench.spec import Cell
 
-Status: TypeAlias = Literal["done", "failed", "refused", "died", "busy"]
+Status: TypeAlias = Literal["done", "paused", "failed", "refused", "died", "busy"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ class Note:
 
 @dataclass(frozen=True)
 class Ended:
-    """The run is over: `done`, `failed` (the record says how), `refused` (a sentence for the user),
-    `died` (the process is gone) or `busy` (another process trains it)."""
+    """The run is over: `done`, `paused` (after the task at which it was to stop), `failed` (the
+    record says how), `refused` (a sentence for the user), `died` (the process is gone) or `busy`
+    (another process trains it)."""
 
     status: Status
     text: str = ""
@@ -57,5 +58,6 @@ Listener: TypeAlias = Callable[["Cell", Event], None]
 
 def end_of(record: "Record") -> Ended:
     """The end of a run as its record tells it."""
-    assert record.status != "partial"
+    if record.status == "partial":
+        return Ended("paused", f"{record.done} of {record.tasks} tasks learned")
     return Ended(record.status, record.failure.error if record.failure else "")

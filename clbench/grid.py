@@ -124,12 +124,12 @@ class State:
     """Where a cell stands."""
 
     word: str
-    """`missing`, `partial`, `running`, `failed`, `stale` or `done`."""
+    """`missing`, `partial`, `paused`, `running`, `failed`, `stale` or `done`."""
     record: Record | None = None
     """Of a run that has no result."""
 
     def __str__(self) -> str:
-        if self.record is not None and self.word in ("partial", "running", "failed"):
+        if self.record is not None and self.word in ("partial", "paused", "running", "failed"):
             return f"{self.word}, {self.record.done} of {self.record.tasks} tasks learned"
         return self.word
 
@@ -143,7 +143,9 @@ def state_of(cell: Cell, store: Store, checksums: dict[str, str] | None = None) 
     if record is None:
         return State("missing")
     if record.status == "partial":  # if it is of another version, it begins again
-        return State("partial", record)
+        reached = cell.until is not None and record.done >= cell.until
+        paused = reached and not is_stale(cell, record, checksums)
+        return State("paused" if paused else "partial", record)
     if is_stale(cell, record, checksums):
         return State("stale")
     return State(record.status, record if record.status == "failed" else None)
@@ -176,10 +178,10 @@ def cell_of(record: Record, files: Iterable[Path] = ()) -> Cell:
     params, others = method.checked(spec.method.params), benchmark.checked(spec.benchmark.params)
     names = (benchmark.name, method.name)
     machine, digests = (spec.threads, spec.device), (benchmark.digest, method.digest)
-    run = RunSpec(*names, spec.seed, others, params, protocol, *machine, *digests)
+    run = RunSpec(*names, spec.seed, others, params, protocol, *machine, *digests, spec.trial)
     named = protocol.backbone
     network = recorded(named) if named else of_benchmark(benchmark, others)
-    cell = Cell(run, method, benchmark, record.differs, network)
+    cell = Cell(run, method, benchmark, record.differs, network, tuned=record.tuned)
     if cell.versioned() != spec:
         raise UserError(
             f"Run {record.id} ({cell}) cannot be rebuilt: its method or benchmark has changed. "

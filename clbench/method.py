@@ -48,6 +48,9 @@ class Method:
     """Benchmark -> hyper-parameters and protocol values chosen for it on validation data."""
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
     """Value of the field `preset` -> benchmark, or `*` for all -> values, like `tuned`."""
+    search: ClassVar[dict[str, str]] = {}
+    """Parameter -> the values that `clbench tune` may try: `log 1..1e6`, `0..1`, `int 1..50` or a
+    list like `16, 32, none`. A value of the protocol may be `usual`: it is then not searched."""
     acts_with: ClassVar[dict[str, dict[str, Any]]] = {}
     """Parameter -> values of others without which it has no effect."""
     unseen: ClassVar[dict[str, str]] = {}

@@ -121,7 +121,7 @@ class Progress:
 
     def _print_end(self, cell: Cell, event: Ended, accuracy: float | None) -> None:
         words = f"{event.status}: {event.text.removesuffix('.')}"
-        if event.status == "done":
+        if event.status in ("done", "paused"):
             words = f"ACC {accuracy:.2f} %" if accuracy is not None else "done"
         self._print(f"[{len(self.ended)}/{len(self.cells)}] {cell}: {words}, {self._left()}")
 

@@ -40,7 +40,7 @@ class Part(Struct, kw_only=True, omit_defaults=True, gc=False):
     """SHA-256 of the code, if it is a user's own."""
 
 
-class Spec(Struct, kw_only=True, gc=False):
+class Spec(Struct, kw_only=True, omit_defaults=True, gc=False):
     """What determines the numbers of a run, with the versions of the code."""
 
     benchmark: Part
@@ -50,6 +50,9 @@ class Spec(Struct, kw_only=True, gc=False):
     seed: Count
     threads: Count
     device: Name
+    trial: Tasks = 0
+    """Of a trial of a search: the number of first tasks that it learns. Its accuracies are on
+    validation data."""
 
 
 class Differs(Struct, kw_only=True, gc=False):
@@ -156,6 +159,8 @@ class Record(Struct, kw_only=True):
     lays_open: Annotated[dict[Name, Shown], Few] = msgspec.field(default_factory=dict)
     """How entries of `diagnostics` are shown."""
     scenario: Scenario = "task"
+    tuned: Text = ""
+    """How its values were tuned, in words; empty for the values that clbench declares."""
     tasks: Tasks = 0
     done: Tasks = 0
     R: Annotated[list[list[Percent | None]], Few] = msgspec.field(default_factory=list)

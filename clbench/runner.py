@@ -96,7 +96,7 @@ def _learn_all(
         started = time.perf_counter()
         record.R0 = [_percent(strategy.accuracy, i) for i in range(tasks)]
         before = time.perf_counter() - started
-    for k in range(record.done, tasks):
+    for k in range(record.done, min(tasks, cell.until or tasks)):
 
         def on_epoch(epoch: dict[str, float], k: int = k) -> None:
             listen(cell, EpochEnded(k + 1, tasks, _epoch(k, epoch)))
@@ -258,6 +258,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             replay_size=declared.get("replay_size", ""),
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             scenario=msgspec.convert(cell.scenario, Scenario),
+            tuned=cell.tuned,
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
             provenance=provenance(),
             code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},

@@ -35,6 +35,9 @@ class RunSpec:
     benchmark_code: str = ""
     """Digest of its code; empty for clbench's own."""
     method_code: str = ""
+    trial: int = 0
+    """Number of first tasks that a trial of a search learns, tested on validation data; 0: no
+    trial."""
 
     def canonical(self) -> dict[str, Any]:
         """The spec as plain JSON values, as it stands in a record."""
@@ -45,6 +48,7 @@ class RunSpec:
             "seed": self.seed,
             "threads": self.threads,
             "device": self.device,
+            **({"trial": self.trial} if self.trial else {}),
         }
 
     @functools.cached_property
@@ -70,6 +74,10 @@ class Cell:
     """The values that are not the defaults: labels are made of them."""
     network: Network = MLP
     """What ordinary methods train."""
+    until: int | None = None
+    """The task after which the run pauses; a later call goes on from there."""
+    tuned: str = ""
+    """How its values were tuned, in words; empty for the values that clbench declares."""
 
     @functools.cached_property
     def labels(self) -> dict[str, str]:

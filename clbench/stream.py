@@ -142,8 +142,12 @@ class Stream:
         device: str = "cpu",
         given: Iterable[str] = PROTOCOL_FIELDS,
         scenario: str = TASK,
+        trial: int = 0,
     ) -> None:
         self.name = name
+        self.trial = trial
+        """If not 0: only so many first tasks are made. They are tested on their validation data,
+        and test data are never opened."""
         self.scenario = scenario
         """`task`, `class` or `domain`."""
         if scenario not in SCENARIOS:
@@ -192,6 +196,8 @@ class Stream:
         sources = self._sources
         if self.protocol.class_order:
             sources = reordered(sources, self.protocol.class_order, self.seed)
+        if self.trial:
+            sources = sources[: self.trial]
         self.labels = _labels(sources, self.scenario)
         """Of each task: the label of each of its classes, in the order of `Task.classes`."""
         self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
@@ -215,8 +221,11 @@ class Stream:
         # 1e-9: 0.15 * 60000 must not become 8999
         n_valid = int(len(rows) * self.protocol.valid + 1e-9)
         train, valid = rows[order[n_valid:]], rows[order[:n_valid]]
-        test_images, test_labels = _tensors(source.test)
-        test = _rows_of(test_labels, source.classes)
+        if self.trial:
+            test_images, test_labels, test = images, labels, valid
+        else:
+            test_images, test_labels = _tensors(source.test)
+            test = _rows_of(test_labels, source.classes)
         sizes = {"training": len(train), "validation": len(valid), "test": len(test)}
         if self.protocol.valid == 0:
             del sizes["validation"]

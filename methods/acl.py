@@ -126,6 +126,13 @@ class ACL(Method):
     valid_total: bool = False
     """choose the epoch by the total validation loss instead of L_task"""
 
+    search = {
+        # all presets and streams have 0.9, so the other values get the trials
+        "momentum": "usual",
+        "shared_rate": "log 0.003..1",
+        "adv": "log 0.005..0.5",
+        "diff": "log 0.01..1",
+    }
     unseen = {
         "d_patience": "L_adv must first stop falling",
         "fresh_momentum": "the learning rate must drop first",

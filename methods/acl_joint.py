@@ -19,6 +19,7 @@ class ACLJoint(ACL):
     paper = "Ebrahimi et al., Adversarial Continual Learning, ECCV 2020 (row ACL-JT)"
     zero_forgetting_if = {}
     replay_size = ""
+    search = {"momentum": "usual", "adv": "log 0.005..0.5", "diff": "log 0.01..1"}
     unseen = {
         "shared_rate": "there is no second task",
         "d_patience": "L_adv must first stop falling",

@@ -81,6 +81,7 @@ class DERPP(Method):
     replay_size = "per_class"
     paper = "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020"
 
+    search = {"alpha": "log 0.02..2", "beta": "log 0.1..2"}
     added = ("buffer",)
 
     alpha: NonNegativeFloat = 0.1

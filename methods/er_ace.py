@@ -50,6 +50,7 @@ class ERACE(Method):
     family = "memory"
     replay_size = "per_class"
     paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, ICLR 2022"
+    search = {"replay_batch": "8, 16, 32, none"}
     scenarios = ("class", "domain")
 
     per_class: PositiveInt = 13

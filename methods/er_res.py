@@ -47,6 +47,7 @@ class ERReservoir(Method):
     replay_size = "per_class"
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
 
+    search = {"replay_batch": "8, 16, 32, none"}
     added = ("buffer",)
 
     per_class: PositiveInt = 13

@@ -85,6 +85,7 @@ class EWC(Method):
     strength: NonNegativeFloat = 5000.0
     """weight of the quadratic penalty"""
 
+    search = {"strength": "log 1..1e6"}
     tuned = {"permuted-mnist": {"strength": 20.0}}  # by validation data
 
     def build(self, stream: Stream) -> Strategy:

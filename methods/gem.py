@@ -137,6 +137,7 @@ class GEM(Method):
     margin: NonNegativeFloat = 0.5
     """minimum weight of each memory's gradient in a projected step"""
 
+    search = {"margin": "0..1"}
     tuned = {"split-mnist": {"per_class": 20}}  # 40 per task: the memory in the ACL paper's table
 
     def build(self, stream: Stream) -> Strategy:

@@ -187,6 +187,7 @@ class HAT(Method):
     dropout: Fraction = 0.5
     """share of hidden units dropped in training, if the network is an MLP"""
 
+    search = {"strength": "log 0.05..5", "smax": "log 50..1000"}
     tuned = {
         "split-mnist-5k": {"lr": 0.2},
         "split-mnist": {"lr": 0.2},

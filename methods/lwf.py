@@ -92,6 +92,8 @@ class LwF(Method):
     family = "regularization"
     paper = "Li and Hoiem, Learning without Forgetting, ECCV 2016"
 
+    search = {"strength": "log 0.1..20", "temperature": "1..5"}
+
     strength: NonNegativeFloat = 1.0
     """weight of the distillation"""
     temperature: PositiveFloat = 2.0

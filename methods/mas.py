@@ -61,6 +61,7 @@ class MAS(Method):
     strength: NonNegativeFloat = 0.1
     """weight of the quadratic penalty"""
 
+    search = {"strength": "log 1e-4..10"}
     tuned = {"permuted-mnist": {"strength": 0.003}}  # by validation data
 
     def build(self, stream: Stream) -> Strategy:

@@ -95,6 +95,7 @@ class SI(Method):
     damping: PositiveFloat = 1e-3
     """xi: keeps the importance finite for parameters that hardly move"""
 
+    search = {"strength": "log 1e-3..100", "damping": "log 1e-4..0.1"}
     tuned = {
         "split-mnist-5k": {"strength": 10.0, "lr": 0.01},
         "permuted-mnist": {"strength": 0.01},  # by validation data

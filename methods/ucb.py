@@ -134,6 +134,7 @@ class UCB(Method):
     sigma2: PositiveFloat = 0.3
     """sigma of the prior's second Gaussian; much smaller values need many training samples"""
 
+    search = {"rho": "-7..-2", "mu_std": "none, 0.05, 0.1"}
     tuned = {  # the means and sigmas of an MLP are far too large for the wider AlexNet
         "split-cifar100": {"mu_std": None, "rho": -6.0},
         "split-miniimagenet": {"mu_std": None, "rho": -6.0},

@@ -139,6 +139,7 @@ class VCL(Method):
     fit: NonNegativeInt = 0
     """epochs in which the means learn the first task by maximum likelihood, before VCL begins"""
 
+    search = {"momentum": "usual", "rho": "-7..-2", "mu_std": "none, 0.05, 0.1"}
     tuned = {
         "permuted-mnist": {"adam_rate": 0.01},
         # the means and sigmas of an MLP are far too large for the wider layers of the AlexNet

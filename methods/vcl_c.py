@@ -147,6 +147,12 @@ class VCLC(VCL):
     coreset_lr: PositiveFloat = 0.001
     """learning rate of Adam in that fit"""
 
+    search = {
+        "momentum": "usual",
+        "rho": "-7..-2",
+        "mu_std": "none, 0.05, 0.1",
+        "coreset_lr": "log 1e-4..1e-2",
+    }
     tuned = {
         "permuted-mnist": {"coreset": 200, "adam_rate": 0.01},  # 200 as in the paper
         "split-cifar100": {"mu_std": None, "rho": -5.0},  # as in vcl
