@@ -30,7 +30,8 @@ def make_stream(cell: Cell, datasets: dict[str, Any]) -> Stream:
     if len(sources) > TASKS:
         raise UserError(f"{spec.benchmark} has {len(sources)} tasks; the most is {TASKS}.")
     if spec.trial > len(sources):
-        raise UserError(f"{spec.benchmark} has {len(sources)} tasks, and {spec.trial} are asked for.")
+        many = f"{spec.benchmark} has {len(sources)} tasks"
+        raise UserError(f"{many}, and a trial is to learn {spec.trial}.")
     return Stream(
         sources,
         name=spec.benchmark,

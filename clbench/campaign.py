@@ -119,6 +119,9 @@ def carry_out(plan: Plan, listen: Listener = lambda cell, event: None) -> Outcom
         _train(plan, hear)
     store = Store(plan.place.out)
     states = {cell.id: state_of(cell, store, plan.data.checksums) for cell in cells}
+    for cell in cells:
+        if cell.tuned and states[cell.id].word == "done":
+            _name_effort(cell, store)
     fresh = [cell for cell in cells if states[cell.id].word != "stale"]
     records = [r for cell in fresh if (r := store.read(cell.id)) is not None]
     resumed = [plan.states[cell.id] for cell in plan.chosen]
@@ -154,6 +157,18 @@ def _train(plan: Plan, listen: Listener) -> None:
         listen(stale[0], Note(f"Records of {whose}: {len(stale)}, {moved} and trained again."))
     engine = importlib.import_module(f"clbench.executors.{plan.executor}")
     engine.run_cells(willing, plan.place, plan.resources, plan.data.sets, listen)
+
+
+def _name_effort(cell: Cell, store: Store) -> None:
+    """Let the record of a run that was made before say how its values were tuned since: a search
+    may have chosen the usual values, or those that a user had tried."""
+    record = store.read(cell.id)
+    if record is None or record.tuned == cell.tuned:
+        return
+    with store.lease(cell.id) as mine:
+        if mine and (record := store.read(cell.id)) is not None and record.status == "done":
+            record.tuned, record.differs = cell.tuned, cell.differs
+            store.write(record)
 
 
 def _still_stale(cell: Cell, plan: Plan, store: Store) -> bool:

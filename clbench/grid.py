@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,16 +14,26 @@ from clbench.protocol import Protocol
 from clbench.reading import read_declaration
 from clbench.record import Record
 from clbench.registry import declarations, select
-from clbench.resolve import make_cell
+from clbench.resolve import NOT_TUNED, Tuned, make_cell
 from clbench.spec import Cell, RunSpec
 from clbench.store import Store
 
 Wanted: TypeAlias = str | type | Iterable[str | type]
 """Methods or benchmarks as a user names them: a list as `select` takes it, a class, or several."""
 
+Given: TypeAlias = Mapping[str, Any]
+Search: TypeAlias = Callable[[Declaration, Given, Declaration, Given, list[int]], Tuned]
+"""What was found for a method on a benchmark, each with the values that a user gave. A UserError if
+there is nothing, or if one of the seeds must not be used."""
+
 MOST_SEEDS = 10_000
 MOST_CELLS = 100_000
 MOST_THREADS = 1024
+
+
+def untuned(*_: object) -> Tuned:
+    """No search has found anything."""
+    return NOT_TUNED
 
 
 def make_grid(
@@ -34,21 +44,22 @@ def make_grid(
     threads: int = 1,
     device: str = "cpu",
     most_tasks: int | None = None,
+    tuned: Search = untuned,
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once. `most_tasks` is an upper
-    limit for the parameter `tasks` of every benchmark."""
+    limit for the parameter `tasks` of every benchmark; `tuned` has the values of a search."""
     if not 1 <= threads <= MOST_THREADS:
         raise UserError(f"--threads {threads}: give a number from 1 to {MOST_THREADS}.")
     streams, learners = chosen("benchmark", benchmarks), chosen("method", methods)
     check_count(len(streams) * len(learners) * len(seeds))
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
-    cells = [
-        make_cell(method, method_given, bench, bench_given, seed, overrides, threads, device)
-        for bench, bench_given in streams
-        for method, method_given in learners
-        for seed in seeds
-    ]
+    cells = []
+    for bench, bench_given in streams:
+        for method, given in learners:
+            values = tuned(method, given, bench, bench_given, seeds)
+            what = method, given, bench, bench_given
+            cells += [make_cell(*what, s, overrides, threads, device, values) for s in seeds]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
 
 

@@ -104,6 +104,53 @@ def check(
     return Findings(problems + found.problems, found.refused)
 
 
+def count_tasks(cells: list[Cell], opened: OpenedData) -> list[int]:
+    """The tasks of each cell's stream, counted in a process with torch; no test data are opened."""
+    needed = {name for cell in cells for name in _needs(cell)}
+    problems = [text for name, text in opened.problems.items() if name in needed]
+    if problems := problems + _temporary_problems():
+        raise UserError(Findings(problems).in_words())
+    name_of = attrgetter("filename")
+    files = {name: _with_arrays(dataset, name_of) for name, dataset in opened.sets.items()}
+    process, pipe = start(_count, cells, files)
+    try:
+        found = pipe.recv()
+    except EOFError:
+        process.join()
+        found = f"The benchmarks cannot be imported: {why_ended(process.exitcode)}."
+    finally:
+        process.kill()
+        process.join()
+    if isinstance(found, str):
+        raise UserError(found)
+    return cast(list[int], found)
+
+
+def _count(cells: list[Cell], files: DataSets, pipe: Connection) -> None:
+    import numpy as np
+
+    try:
+        import clbench.build  # noqa: F401 - torch, which benchmarks import
+    except Exception as error:
+        pipe.send(explain_import(error))
+        return
+    from clbench.tuning.closed import closed
+
+    mapped, counts = partial(np.load, mmap_mode="r"), []
+    for cell in cells:
+        datasets = {name: _with_arrays(files[name], mapped) for name in _needs(cell)}
+        try:
+            benchmark = import_class(cell.benchmark)(**cell.spec.benchmark_params)
+            counts.append(len(benchmark.sources(closed(datasets), cell.spec.seed)))
+        except Exception as error:
+            words = (
+                str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            )
+            pipe.send(f"{cell.labels['benchmark']}: {words}")
+            return
+    pipe.send(counts)
+
+
 def _temporary_problems() -> list[str]:
     """Worker processes are reached by a socket in the folder for temporary files."""
     try:

@@ -5,7 +5,7 @@ same spec on the command line.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from clbench.backbone import Network, find, of_benchmark
@@ -14,6 +14,19 @@ from clbench.errors import UserError
 from clbench.protocol import PROTOCOL_FIELDS, Protocol
 from clbench.record import Differs
 from clbench.spec import Cell, RunSpec
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Values that a search has found for a method on a benchmark."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the method and values of the protocol."""
+    words: str = ""
+    """How they were found."""
+
+
+NOT_TUNED = Tuned()
 
 
 @dataclass(frozen=True)
@@ -32,12 +45,14 @@ def resolve(
     benchmark: str,
     protocol: Protocol,
     overrides: Mapping[str, Any],
+    found: Mapping[str, Any] = NOT_TUNED.values,
 ) -> Resolved:
     """The values of a method on a benchmark.
 
     Parameters: the method's defaults, then its values for the benchmark (`tuned`) and for the
-    chosen preset (`presets`), then the given ones. Protocol: the benchmark's, then the method's
-    demands, which may stand in the same tables, then the overrides.
+    chosen preset (`presets`), then those that a search has `found`, then the given ones. Protocol:
+    the benchmark's, then the method's demands, which may stand in the same tables, then the
+    overrides.
     """
     given = method.checked(given)
     preset = given.get("preset", method.defaults.get("preset"))
@@ -46,6 +61,7 @@ def resolve(
         **method.meta.get("tuned", {}).get(benchmark, {}),
         **by_preset.get("*", {}),
         **by_preset.get(benchmark, {}),
+        **found,
     }
     demands = dict(method.meta.get("protocol", {})) | {
         key: tuned.pop(key) for key in list(tuned) if key in PROTOCOL_FIELDS
@@ -71,11 +87,13 @@ def make_cell(
     overrides: dict[str, Any],
     threads: int = 1,
     device: str = "cpu",
+    tuned: Tuned = NOT_TUNED,
 ) -> Cell:
     """One method on one benchmark with one seed, with all values resolved."""
     benchmark_given, overrides = _backbone_as_parameter(benchmark, benchmark_given, overrides)
     params = benchmark.defaults | benchmark_given
-    found = resolve(method, method_given, benchmark.name, protocol_of(benchmark), overrides)
+    usual = protocol_of(benchmark)
+    found = resolve(method, method_given, benchmark.name, usual, overrides, tuned.values)
     network, name = choose_network(method, benchmark, params, found.protocol.backbone)
     values = (
         _recorded(benchmark, params, benchmark.defaults),
@@ -93,7 +111,7 @@ def make_cell(
         method=_changed(found.params, found.usual_params),
         protocol={key: value for key, value in changed.items() if key not in found.protocol.unused},
     )
-    return Cell(spec, method, benchmark, differs, network)
+    return Cell(spec, method, benchmark, differs, network, tuned=tuned.words)
 
 
 def _recorded(

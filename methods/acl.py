@@ -127,7 +127,7 @@ class ACL(Method):
     """choose the epoch by the total validation loss instead of L_task"""
 
     search = {
-        # all presets and streams have 0.9, so the other values get the trials
+        # 0.9 in all presets and tuned values, so that the other values get the trials
         "momentum": "usual",
         "shared_rate": "log 0.003..1",
         "adv": "log 0.005..0.5",

@@ -16,6 +16,7 @@ from clbench.errors import BrokenWarning, UserError, did_you_mean
 # subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
 COMMANDS = {
     "run": "Train methods on benchmarks and print the table.",
+    "tune": "Search good values for methods on validation data, with equal effort for each.",
     "study": "Train what is missing of a table or figure of the paper, and show it.",
     "report": "Write tables from the records of past runs.",
     "compare": "Compare two methods, two folders of records, or our results with the paper's.",

@@ -10,18 +10,28 @@ from clbench.campaign import Outcome, carry_out, make_plan
 from clbench.cli.config import read_config
 from clbench.cli.options import Training, parse_seeds, subcommand, training_options
 from clbench.errors import UserError
-from clbench.grid import make_grid
+from clbench.grid import Search, make_grid, untuned
 from clbench.limits import sentence
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.spec import Cell
 
 
-def _protocol_options(command: Any) -> Any:
+def protocol_options(command: Any) -> Any:
+    """Give a command a flag for each value of the training protocol."""
     for name, field in reversed(PROTOCOL_FIELDS.items()):
         flag = "--" + name.replace("_", "-")
         doc = field.doc[0].upper() + field.doc[1:]
         command = click.option(flag, name, metavar="VALUE", help=f"{doc}.")(command)
     return command
+
+
+def parse_protocol(given: dict[str, str | None]) -> dict[str, Any]:
+    """The values of the protocol that a user has given by these flags."""
+    return {
+        name: PROTOCOL_FIELDS[name].parse(text, f"--{name.replace('_', '-')}")
+        for name, text in given.items()
+        if text is not None
+    }
 
 
 @subcommand(
@@ -31,6 +41,7 @@ def _protocol_options(command: Any) -> Any:
     "run --methods finetune,ewc --optimizer adam --lr 0.001 --lr-min 1e-5",
     "run --methods finetune,ewc --backbone torchvision:resnet18 --epochs 1",
     "run --methods finetune,ewc --benchmarks ./mine.py --backbone ./mynet.py",
+    "run --methods finetune,ewc --seeds 3 --tuned",
 )
 @click.option(
     "--methods",
@@ -68,14 +79,22 @@ def _protocol_options(command: Any) -> Any:
     callback=read_config,
     help="A TOML file whose keys are these flags.",
 )
+@click.option(
+    "--tuned",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Use the values that `clbench tune` has found, from FILE or OUT/tuned/BENCHMARK.toml.",
+)
 @click.option("--profile", is_flag=True, help="Show where the time of the runs went.")
-@_protocol_options
+@protocol_options
 def command(
     methods: str,
     benchmarks: str,
     seeds: str,
     training: Training,
     reference: str | None,
+    tuned: str | None,
     profile: bool,
     **protocol: str | None,
 ) -> None:
@@ -85,20 +104,16 @@ def command(
     command was stopped, by Ctrl-C or in any other way, the same command continues each run after
     its last finished task.
     """
-    overrides = {
-        name: PROTOCOL_FIELDS[name].parse(text, f"--{name.replace('_', '-')}")
-        for name, text in protocol.items()
-        if text is not None
-    }
+    overrides = parse_protocol(protocol)
     columns: tuple[str, ...] = ()
     if reference == "last":
         methods, columns = f"{methods},joint", ("intransigence",)
     elif reference == "each":
         methods += ",joint[each=true]"
         columns = ("intransigence", "mean-intransigence")
-    cells = make_grid(
-        methods, benchmarks, parse_seeds(seeds), overrides, training.threads, training.device
-    )
+    machine = training.threads, training.device
+    found = untuned if tuned is None else _found(training, tuned)
+    cells = make_grid(methods, benchmarks, parse_seeds(seeds), overrides, *machine, tuned=found)
     outcome = train(cells, training)
     if outcome is None:
         return
@@ -108,6 +123,12 @@ def command(
         click.echo(f"{where_time_went(outcome.records)}\n")
     show(outcome, training, {"columns": columns}, "tables")
     sys.exit(exit_code(outcome))
+
+
+def _found(training: Training, file: str) -> Search:
+    from clbench.tuning.outcome import Found
+
+    return Found(training.place.out, file)
 
 
 def train(cells: list[Cell], training: Training) -> Outcome | None:

@@ -113,7 +113,8 @@ def _show_run(record: Record, as_json: bool) -> None:
     if record.R:
         rows = {f"after {k}": row for k, row in enumerate(record.R, 1)}
         columns = [f"task {i}" for i in range(1, record.tasks + 1)]
-        title = "R: test accuracy (%) on each task (columns), after learning each (rows)"
+        data = "validation" if record.spec.trial else "test"
+        title = f"R: {data} accuracy (%) on each task (columns), after learning each (rows)"
         _show_numbers(title, "", columns, rows, ".2f")
     _show_diagnostics(record)
     if record.failure:
@@ -141,6 +142,10 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
         about = f"{part.name} version {part.version}{code}"
         yield kind, f"{about}, {_pairs(part.params) or 'no parameters'}"
     yield "protocol", _pairs(spec.protocol)
+    if record.tuned:
+        yield "tuned", record.tuned
+    if spec.trial:
+        yield "trial", f"of a search, on validation data of the first {spec.trial} tasks"
     if record.decided:
         yield "decided", f"by the method itself: {_pairs(record.decided)}"
     if record.starts_again:

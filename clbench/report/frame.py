@@ -72,7 +72,7 @@ def runs_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFram
 def tasks_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFrame:
     """R in long form: the test accuracy (%) on `task` after learning task `after`, from 1."""
     columns = [*_ID, "after", "task", "accuracy"]
-    records = list(records)
+    records = [record for record in records if not record.spec.trial]
     names = _names(records, known)
     rows = [
         (*names[record.id], after, task, accuracy)

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -147,11 +148,19 @@ def usual(rows: list[Row]) -> Run:
     return min(rows, key=rank).head
 
 
+def usual_effort(rows: Sequence[Row]) -> str:
+    """How the values of most rows were tuned; of equally many, those that were not come first."""
+    counts = Counter(row.head.tuned for row in rows)
+    return min(counts, key=lambda words: (-counts[words], words))
+
+
 def _mark(rows: list[Row]) -> None:
     """Give every row the words that tell it from the usual setting and from its namesakes."""
-    normal = usual(rows)
+    normal, effort = usual(rows), usual_effort(rows)
     for row in rows:
         row.marks = differences(row.head.setting, [normal.setting])
+        if row.head.tuned != effort:
+            row.marks["tuned"] = f"tuned: {row.head.tuned}" if row.head.tuned else "not tuned"
         row.marks |= {key: f"{_plain(key)}={value}" for key, value in row.head.decided.items()}
         if row.head.data:  # a run that failed early knows nothing of its data
             row.marks |= _data_differences(row.head, normal)
@@ -161,7 +170,8 @@ def _mark(rows: list[Row]) -> None:
     for same in namesakes.values():
         rivals = [other.head.learner for other in same]
         for row in same:
-            row.marks |= differences(row.head.learner, rivals)
+            apart = differences(row.head.learner, rivals)
+            row.marks |= {fact: mark for fact, mark in apart.items() if fact not in row.marks}
 
 
 _OF_AN_OPTIMIZER = {f"protocol.{name}" for name in (*ADAM, "momentum")}

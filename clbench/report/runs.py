@@ -98,6 +98,8 @@ class Run:
     """By `method` or `benchmark`: the mark of an earlier code, like `@3f2a`."""
     hidden: frozenset[str] = frozenset()
     """Those of which earlier code is shown only if it is asked for."""
+    tuned: str = ""
+    """How its values were tuned, in words; empty for the values that clbench declares."""
     reference: str = ""
     """The run that its intransigence is measured against."""
 
@@ -247,7 +249,7 @@ def _run(record: Record) -> Run:
     spec, differs = record.spec, record.differs
     benchmark, method = short(record.benchmark), short(record.method)
     kept = spec.method.params.get(record.replay_size)
-    done = record.status == "done"
+    done, tuned = record.status == "done", short(record.tuned)
     setting = {key: getattr(spec, key) for key in ("benchmark", "protocol", "threads", "device")}
     return Run(
         id=clean(record.id),
@@ -268,7 +270,11 @@ def _run(record: Record) -> Run:
         zero_forgetting=record.zero_forgetting,
         upper_bound=record.upper_bound,
         spec=spec,
-        learner=Facts(_facts_of(spec.method) | _facts_of({"decided": record.decided})),
+        learner=Facts(
+            _facts_of(spec.method)
+            | _facts_of({"decided": record.decided})
+            | ({"tuned": tuned} if tuned else {})
+        ),
         setting=_facts_of(setting),
         data=_facts_of({name: used.sha256 for name, used in record.data.items()}),
         notes=_facts_of({name: used.note for name, used in record.data.items() if used.note}),
@@ -287,6 +293,8 @@ def _run(record: Record) -> Run:
         values=_values(record) if done else {},
         numbers=_numbers(record) if done else {},
         layers=_layers(record) if done else {},
+        tuned=tuned,
+        fault="it is a trial of a search, tested on validation data" if spec.trial else "",
     )
 
 

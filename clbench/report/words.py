@@ -13,7 +13,7 @@ from clbench.record import Shown
 from clbench.report.columns import Column
 from clbench.report.escape import short
 from clbench.report.installed import upper_bounds
-from clbench.report.rows import Row
+from clbench.report.rows import Row, usual_effort
 from clbench.report.runs import Run, made_with
 from clbench.scenario import WORDS
 
@@ -28,6 +28,13 @@ def caption(rows: Sequence[Row], normal: Run, what: str = "A row", zero: bool = 
     changed = f" (changed by the user: {normal.protocol})" if normal.protocol else ""
     scenario = WORDS.get(normal.scenario, "")
     facts = [f"T = {normal.tasks} tasks. {scenario}", f"Protocol{changed}: {listing}."]
+    if any(row.head.tuned for row in rows):
+        effort = usual_effort(rows)
+        facts.append(
+            f"Each row has the best values of a search on validation data: {effort}."
+            if effort
+            else "Some rows have the best values of a search on validation data, and say of which."
+        )
     if any(row.mark for row in rows):
         facts.append(f"{what} made with anything else says so in parentheses.")
     if normal.data:
