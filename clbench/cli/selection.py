@@ -1,6 +1,6 @@
 """Options that `report` and `figure` share: the runs to use, and the formats to write."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -8,6 +8,7 @@ import click
 from clbench.cli.options import warn
 from clbench.editions import hides, matches, note, today
 from clbench.errors import UserError, unknown
+from clbench.record import Record
 from clbench.registry import split_list
 from clbench.report.runs import Run, runs_of
 from clbench.store import Store
@@ -18,8 +19,20 @@ def read_runs(out: str, empty: bool = False, *lists: str | None) -> tuple[list[R
     as a warning too. No records at all is an error unless it may be `empty`. The files in `lists`
     are what the user says that methods and benchmarks are today."""
     problems: list[str] = []
-    runs = runs_of(Store(Path(out)).each(problems), lambda names: today(names, *lists))
+    trials: list[str] = []
+
+    def results() -> Iterator[Record]:
+        for record in Store(Path(out)).each(problems):
+            if record.spec.trial:
+                trials.append(record.id)
+            else:
+                yield record
+
+    runs = runs_of(results(), lambda names: today(names, *lists))
     warn(problems)
+    if trials:
+        left = f"{len(trials)} records are trials of a search, which are no results"
+        click.echo(f"{left}: they are left out. `clbench tune --report` shows searches.", err=True)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "

@@ -49,7 +49,7 @@ def runs_frame(records: Iterable[Record], known: Known = nothing) -> pd.DataFram
     are the columns `method.NAME`, `benchmark.NAME` and `protocol.NAME`.
     """
     rows = []
-    for run in runs_of(records, known):
+    for run in runs_of(records, known, trials=True):
         spec = run.spec
         row: dict[str, Any] = {name: getattr(run, name) for name in _RUN}
         row |= {c.field: run.values.get(key, math.nan) for key, c in COLUMNS.items()}
@@ -115,7 +115,7 @@ def rows_frame(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def _names(records: list[Record], known: Known) -> dict[str, tuple[str, str, str, int]]:
-    runs = runs_of(records, known)
+    runs = runs_of(records, known, trials=True)
     return {run.id: (run.id, run.benchmark, run.method, run.seed) for run in runs}
 
 

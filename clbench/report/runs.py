@@ -139,10 +139,12 @@ def nothing(names: set[tuple[str, str]]) -> dict[Any, Any]:
     return {}
 
 
-def runs_of(records: Iterable[Record], known: Known = nothing) -> list[Run]:
-    """All runs, by benchmark, method, seed and id. `known` gives the code of today by kind and
+def runs_of(records: Iterable[Record], known: Known = nothing, trials: bool = False) -> list[Run]:
+    """All runs, by benchmark, method, seed and id, without the `trials` of a search unless they are
+    asked for. `known` gives the code of today by kind and
     name, where it is known; where it is not, that of the newest run counts as today's."""
-    runs = _marked(list(map(_run, records)), known)
+    wanted = (record for record in records if trials or not record.spec.trial)
+    runs = _marked(list(map(_run, wanted)), known)
     runs.sort(key=lambda r: (r.benchmark, r.method, r.seed, r.id))
     return _with_intransigence(_once(runs))
 

@@ -20,14 +20,14 @@ from clbench.declare import Declaration, Field
 from clbench.errors import UserError, unknown
 from clbench.files import read_toml, shown, write_atomically
 from clbench.labels import label, text
-from clbench.limits import Few, Id, Long, Name, Number, Percent, Value, tamed
+from clbench.limits import Count, Few, Id, Long, Name, Percent, Value, tamed
 from clbench.record import Values
 from clbench.record_file import in_words
 from clbench.report.escape import slug
 from clbench.resolve import Tuned
 from clbench.tuning.space import PROTOCOL
 
-Seeds = Annotated[list[Annotated[int, Meta(ge=0, lt=2**63)]], Meta(min_length=1, max_length=100)]
+Seeds = Annotated[list[Count], Meta(min_length=1, max_length=100)]
 
 
 class Tried(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: Name
     """The method as a user typed it."""
-    best: Annotated[int, Meta(ge=0)]
+    best: Count
     """Number of the trial, from 0."""
     values: Values
     """Its values."""
@@ -62,7 +62,7 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     """`first 3 tasks` or `all 5 tasks`."""
     seeds: Seeds
     """The tuning seeds: no result may be reported for them."""
-    epochs: Annotated[Number, Meta(ge=0)]
+    epochs: Annotated[float, Meta(ge=0, le=1e15)]
     """What all runs of the search took, in epochs over the tasks that were looked at."""
     sampler: Name
     space: dict[Name, Name]
