@@ -30,6 +30,10 @@ from clbench.tuning.space import PROTOCOL
 Seeds = Annotated[list[Count], Meta(min_length=1, max_length=100)]
 
 
+_LARGEST = 1e15
+"""No end of a range is as large."""
+
+
 class Tried(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One trial."""
 
@@ -65,7 +69,8 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     epochs: Annotated[float, Meta(ge=0, le=1e15)]
     """What all runs of the search took, in epochs over the tasks that were looked at."""
     sampler: Name
-    space: dict[Name, Name]
+    space: Annotated[dict[Name, Name], Meta(min_length=1, max_length=100)]
+    """What was searched: a range like `log 1..1000`, or choices."""
     protocol: Values
     """What the user changed of the protocol for the search."""
     clbench: Name
@@ -115,9 +120,26 @@ def read(path: Path) -> Outcome:
     except msgspec.ValidationError as error:
         raise UserError(f"{shown(path)} is no file of `clbench tune`: {in_words(error)}.") from None
     for entry in found.method:
+        where = f"{shown(path)}: {entry.name}"
         if entry.best >= len(entry.trials):
-            raise UserError(f"{shown(path)}: {entry.name}: there is no trial {entry.best}.")
+            raise UserError(f"{where}: there is no trial {entry.best}.")
+        for name, space in entry.space.items():
+            if ".." in space and not _is_range(space):
+                raise UserError(f"{where}: {name}: {space!r} is no range.")
     return found
+
+
+def ends(space: str) -> list[float]:
+    """The ends of a range."""
+    return [float(end) for end in space.split(" ")[-1].split("..")]
+
+
+def _is_range(space: str) -> bool:
+    try:
+        low, high = ends(space)
+    except ValueError:
+        return False
+    return -_LARGEST < low < high < _LARGEST and (low > 0 or not space.startswith("log"))
 
 
 def merged(path: Path, benchmark: str, entries: list[Entry]) -> Outcome:
