@@ -31,8 +31,9 @@ def read_runs(out: str, empty: bool = False, *lists: str | None) -> tuple[list[R
     runs = runs_of(results(), lambda names: today(names, *lists))
     warn(problems)
     if trials:
-        left = f"{len(trials)} records are trials of a search, which are no results"
-        click.echo(f"{left}: they are left out. `clbench tune --report` shows searches.", err=True)
+        number = "1 record is" if len(trials) == 1 else f"{len(trials)} records are"
+        words = f"{number} left out, as trials of a search are no results."
+        click.echo(f"{words} `clbench tune --report` shows searches.", err=True)
     if not runs and not empty:
         raise UserError(
             f"No records in {out}. Make some first: "

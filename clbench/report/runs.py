@@ -251,7 +251,7 @@ def _run(record: Record) -> Run:
     spec, differs = record.spec, record.differs
     benchmark, method = short(record.benchmark), short(record.method)
     kept = spec.method.params.get(record.replay_size)
-    done, tuned = record.status == "done", short(record.tuned)
+    whole, tuned = record.status == "done" and not spec.trial, short(record.tuned)
     setting = {key: getattr(spec, key) for key in ("benchmark", "protocol", "threads", "device")}
     return Run(
         id=clean(record.id),
@@ -292,9 +292,9 @@ def _run(record: Record) -> Run:
         last=record.finished or record.started,
         origin=_origin(msgspec.json.encode(record.provenance)),
         epochs=len(record.curve),
-        values=_values(record) if done else {},
-        numbers=_numbers(record) if done else {},
-        layers=_layers(record) if done else {},
+        values=_values(record) if whole else {},
+        numbers=_numbers(record) if whole else {},
+        layers=_layers(record) if whole else {},
         tuned=tuned,
         fault="it is a trial of a search, tested on validation data" if spec.trial else "",
     )
