@@ -15,7 +15,7 @@ from clbench.campaign import RERUN, NoResult, Outcome, carry_out, make_plan
 from clbench.errors import UserError, unknown
 from clbench.executors import EXECUTORS, Resources
 from clbench.files import named_path
-from clbench.grid import Wanted, make_grid, seed_list
+from clbench.grid import Search, Wanted, make_grid, seed_list, untuned
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record import Record
 from clbench.registry import read_again
@@ -41,6 +41,7 @@ def run(
     data_root: str | Path | None = None,
     accept_data: bool = False,
     rerun: str = "missing",
+    tuned: bool | str | Path = False,
     progress: bool = True,
     **options: Any,
 ) -> "Result":
@@ -49,7 +50,8 @@ def run(
     `methods` and `benchmarks` are names, specs like `ewc[strength=500]`, paths of files, or
     classes: one, a list, or a string with commas. `seeds` is how many, or which. `options` are
     values of the training protocol, like `epochs=5`, and resources, like `workers=2` (by default
-    the number of cores). The other arguments are the flags of `clbench run`.
+    the number of cores). `tuned` is True for the values that `clbench tune` has found in `out`, or
+    names their file. The other arguments are the flags of `clbench run`.
 
     Raises UserError for a mistake of the caller, with all problems in one message. A method that
     fails does not raise: `Result.failed` has it.
@@ -68,9 +70,13 @@ def run(
         overrides[name] = PROTOCOL_FIELDS[name].check(value, "clbench.run")
     if type(threads) is not int:
         raise UserError(f"threads={threads!r} is not a whole number.")
-    cells = make_grid(
-        methods, benchmarks, seed_list(seeds, f"seeds={seeds!r}"), overrides, threads, device
-    )
+    numbers, machine = seed_list(seeds, f"seeds={seeds!r}"), (threads, device)
+    found: Search = untuned
+    if tuned is not False:
+        from clbench.tuning.outcome import Found
+
+        found = Found(named_path(str(out), "out"), "" if tuned is True else str(tuned))
+    cells = make_grid(methods, benchmarks, numbers, overrides, *machine, tuned=found)
     root = str(named_path(str(data_root), "data_root", home=True)) if data_root else None
     place = Place(named_path(str(out), "out"), default_root(root), accept_data)
     plan = make_plan(cells, place, executor, Resources(**resources), rerun)
