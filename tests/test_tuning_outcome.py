@@ -163,13 +163,13 @@ def names(records: Any) -> list[str]:
 
 
 def test_a_table_says_how_its_rows_were_tuned(place: Any, tiny: Path, tuned: Path) -> None:
-    write(place, entry("finetune", values={"lr": 0.05}))
+    write(place, entry("finetune", values={"lr": 0.02, "momentum": 0.9, "weight_decay": 0.0}))
     records = [run(cell, place) for cell in grid(place, tiny, "ewc,finetune")]
     text = " ".join(terminal(tables(records)).split())
     assert "best values of a search on validation data: 4 trials, first 2 tasks, 3 seeds." in text
     assert "(tuned" not in text
     [other] = make_grid("si", str(tiny), [0], {})
-    assert "si (not tuned)" in names([*records, run(other, place)])
+    assert "si (lr=0.1, momentum=0, not tuned)" in names([*records, run(other, place)])
     [same] = make_grid("ewc", str(tiny), [0], {})
     mixed = [*records[:1], run(same, place), run(other, place)]
     effort = "tuned: 4 trials, first 2 tasks, 3 seeds"
