@@ -234,6 +234,45 @@ def test_a_search_that_was_stopped_finds_the_same(
     assert whole(place) == whole(replace(place, out=place.out / "undisturbed"))
 
 
+def test_tpe_chooses_by_results_and_goes_on_as_it_was(
+    search: Callable[..., Search], place: Any
+) -> None:
+    pytest.importorskip("optuna")
+
+    def whole(where: Any) -> tuple[Entry, list[str]]:
+        order: list[str] = []
+
+        def train(cells: list[Cell]) -> None:
+            order.extend(cell.id for cell in cells)
+            for cell in cells:
+                assert cell.until is None  # the next trial waits for the whole of this one
+                run(cell, where)
+
+        made = search("ewc", trials=13, sampler="tpe", overrides={"epochs": 1})
+        assert len(made.cells) == 1
+        carry_out([made], train, Store(where.out))
+        return made.entry(Store(where.out), FACTS), order
+
+    begun = search("ewc", trials=13, sampler="tpe", overrides={"epochs": 1})
+    with pytest.raises(KeyboardInterrupt):
+        carry_out([begun], stopped(place, 12), Store(place.out))
+    entry, order = whole(place)
+    assert (entry, order) == whole(replace(place, out=place.out / "undisturbed"))
+    assert [trial.id for trial in entry.trials] == order[:13]
+    assert {trial.state for trial in entry.trials} == {"finished"}
+    points = search("ewc", trials=13, overrides={"epochs": 1})
+    assert {cell.id for cell in points.cells} & set(order) == {order[0]}  # the usual values
+
+
+def test_tpe_without_optuna_is_a_sentence(
+    clbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tiny: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    said = clbench(f"tune --methods ewc --benchmarks {tiny} --sampler tpe --trials 2")
+    assert (said.code, said.out) == (2, "")
+    assert "--sampler tpe needs Optuna: pip install 'clbench[optuna]'" in said.err
+
+
 COMMAND = "tune --methods finetune,ewc --benchmarks ./tiny.py --trials 4 --workers 1"
 
 

@@ -98,6 +98,10 @@ def command(
         raise UserError("--trials and --budget: give one of them.")
     if training.rerun == "all":
         raise UserError(f"--rerun all: delete {as_typed(out / 'trials')} to search anew.")
+    if sampler == "tpe":
+        from clbench.tuning.tpe import optuna
+
+        optuna()
     overrides = parse_protocol(protocol)
     training = replace(training, place=replace(training.place, out=out / "trials"))
     effort = Effort(trials, budget, sampler, training.threads, training.device)
