@@ -165,6 +165,12 @@ FAULTS = {
         contract.trains,
         "accuracy on the task just learned is",
     ),
+    "searched": (
+        "",
+        "search = {'strenght': '0..1'}",
+        contract.declares,
+        "Unknown parameter in",
+    ),
     "untitled": ("", "title = ''", contract.declares, "Untitled lacks title."),
     "undocumented": (
         "",

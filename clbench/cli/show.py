@@ -81,7 +81,13 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     tuned = d.meta.get("tuned", {})
     if as_json:
         content = facts | {"doc": d.doc, "parameters": parameters}
-        click.echo(json.dumps(content | {"protocol": protocol, "tuned": tuned}, indent=1))
+        click.echo(
+            json.dumps(
+                content
+                | {"protocol": protocol, "tuned": tuned, "search": d.meta.get("search", {})},
+                indent=1,
+            )
+        )
         return
     width = terminal_width()
     click.echo("\n\n".join(wrap(part, width) for part in d.doc.split("\n\n")) + "\n")
@@ -100,6 +106,9 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
         click.echo("\n" + wrap(f"{whose}: {_pairs(protocol)}", width, "  "))
     for key, why in d.meta.get("fixed", {}).items():
         click.echo(wrap(f"{key} must stay as it is: {why}", width, "  "))
+    if search := d.meta.get("search"):
+        listed = "; ".join(f"{name}: {words}" for name, words in search.items())
+        click.echo(wrap(f"Searched by clbench tune: {listed}", width, "  "))
     for benchmark, values in tuned.items():
         click.echo(wrap(f"Tuned for {benchmark}: {_pairs(values)}", width, "  "))
 

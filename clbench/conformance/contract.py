@@ -16,16 +16,19 @@ from clbench.checkpoint import tensors_in
 from clbench.conformance.finding import Remark
 from clbench.conformance.trial import CLASSES, Learner, Trial, equal_weights
 from clbench.declare import cannot_forget
+from clbench.errors import UserError
 from clbench.memory import of_model, of_tensors
+from clbench.protocol import Protocol
 from clbench.registry import FAMILIES
 from clbench.training import Strategy
 from clbench.training.kept import Kept, derived, find, parts
 from clbench.training.state import NotResumable, save
 from clbench.training.state_load import same
+from clbench.tuning.space import space_of
 
 
 def declares(trial: Trial) -> str:
-    """declares a title, a family, a docstring, and a line for each parameter"""
+    """declares a title, a family, a docstring, a line for each parameter, and what is searched"""
     d = trial.declaration
     missing = [word for word in ("title", "family") if not d.meta.get(word)]
     missing += [] if d.doc else ["a docstring"]
@@ -37,6 +40,11 @@ def declares(trial: Trial) -> str:
     live = {f.name: f.default for f in dataclasses.fields(trial.cls)}
     if live != d.defaults:
         return f"defaults at run time {live} differ from those in the source {d.defaults}."
+    try:
+        usual = Protocol()
+        space_of(d, {}, usual, usual.lr, {}, (d.name, "any benchmark"))
+    except UserError as error:
+        return str(error)
     return ""
 
 
