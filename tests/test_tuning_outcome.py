@@ -139,6 +139,10 @@ DAMAGES: dict[str, Callable[[str], str]] = {
     "unknown field": lambda text: text.replace("best = 1", "best = 1\nworst = 2"),
     "lacks": lambda text: text.replace("best = 1", ""),
     "format: ": lambda text: text.replace("format = 1", "format = 2"),
+    "has characters that cannot be printed": lambda text: text.replace("sobol", "\\u001b[31m"),
+    "of a value cannot be printed": lambda text: text.replace(
+        'space = { "strength"', 'space = { "\\u001b" = "a, b", "strength"'
+    ),
     "is no range": lambda text: text.replace("log 1..1e6", "log x..1e6"),
     "strength=-1.0 is not a number": lambda text: text.replace(" 12.5,", " -1.0,"),
     "Unknown value of ewc": lambda text: text.replace("strength", "strenght"),

@@ -125,7 +125,7 @@ def command(
     written, lacking = keep([each for each in found if id(each[1]) in mine], store, out, facts)
     _show(written, [target for target, _ in found])
     warn(lacking)
-    sys.exit(1 if lacking or refused else 0)
+    sys.exit(1 if lacking else 2 if refused else 0)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:

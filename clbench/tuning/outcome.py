@@ -23,6 +23,7 @@ from clbench.labels import label, text
 from clbench.limits import Count, Few, Id, Long, Name, Percent, Value, tamed
 from clbench.record import Values
 from clbench.record_file import in_words
+from clbench.registry import check_setting
 from clbench.report.escape import slug
 from clbench.resolve import Tuned
 from clbench.tuning.space import PROTOCOL
@@ -115,6 +116,7 @@ def place_of(out: Path, benchmark: str) -> Path:
 def read(path: Path) -> Outcome:
     """The content of a file; a UserError says what is wrong with it."""
     content = read_toml(path, shown(path))
+    check_setting(content, shown(path))
     try:
         found = msgspec.convert(content, Outcome)
     except msgspec.ValidationError as error:
@@ -124,6 +126,8 @@ def read(path: Path) -> Outcome:
         if entry.best >= len(entry.trials):
             raise UserError(f"{where}: there is no trial {entry.best}.")
         for name, space in entry.space.items():
+            if not name.isprintable():
+                raise UserError(f"{where}: the name of a value cannot be printed.")
             if ".." in space and not _is_range(space):
                 raise UserError(f"{where}: {name}: {space!r} is no range.")
     return found
