@@ -129,7 +129,7 @@ def test_rows_read_as_in_the_other_formats(grid: list[Record]) -> None:
     assert rows["pnn"]["values"]["bwt"] == ["Zero", 0.0]
     assert rows["ewc[strength=500]"]["values"]["acc"] == ["82.75 ± 0.35", 82.75]
     assert rows["pnn"]["best"] == [
-        "acc", "bwt", "forgetting", "intransigence", "intransigence-fraction"
+        "acc", "average", "bwt", "forgetting", "intransigence", "intransigence-fraction"
     ]  # fmt: skip
     assert [run["seed"] for run in rows["agem"]["runs"]] == [0, 1]
     assert rows["joint"]["runs"][0]["R"] == [[], [96.0, 85.0]]
