@@ -1,5 +1,6 @@
 """What the runner asks of a strategy, answered alike for clbench's and for any of Avalanche's."""
 
+import contextlib
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 from clbench.memory import Memory, of_model
 from clbench.stream import Stream
 from clbench.training.kept import Kept, find, memory_of, parts
+from clbench.training.outside import compare, outside
+from clbench.training.state import Node, NotResumable
 
 
 class Answers:
@@ -17,6 +20,9 @@ class Answers:
     stream: Stream
     model: nn.Module
     plugins: list[Any]
+    _method: type | None = None
+    _outside: Node | None = None
+    """What was outside the strategy before it trained."""
 
     @property
     def asked(self) -> Any:
@@ -52,6 +58,19 @@ class Answers:
             if hasattr(plugin, "diagnostics"):
                 found |= plugin.diagnostics(self.asked)
         return found
+
+    def begin(self, method: type) -> None:
+        """Note what is outside the strategy, so that a change is known while it trains."""
+        self._method = method
+        with contextlib.suppress(NotResumable):  # the first state says why
+            self._outside = outside(self.asked, self.stream, method)
+
+    def _outside_now(self) -> Node:
+        """What is outside the strategy; a NotResumable if training has changed it."""
+        now = outside(self.asked, self.stream, self._method)
+        if self._outside is not None:
+            compare(now, self._outside)
+        return now
 
     def _adapt_network(self) -> None:
         """Give a network that grows (Avalanche's `MultiHeadClassifier`) what it has in a run that
