@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from clbench.memory import Memory, of_model
 from clbench.stream import Stream
 from clbench.training.kept import Kept, find, memory_of, parts
-from clbench.training.outside import compare, outside
+from clbench.training.outside import compare, outside, packages
 from clbench.training.state import Node, NotResumable
 
 
@@ -20,7 +20,7 @@ class Answers:
     stream: Stream
     model: nn.Module
     plugins: list[Any]
-    _method: type | None = None
+    _packages: set[str] | None = None
     _outside: Node | None = None
     """What was outside the strategy before it trained."""
 
@@ -61,13 +61,14 @@ class Answers:
 
     def begin(self, method: type) -> None:
         """Note what is outside the strategy, so that a change is known while it trains."""
-        self._method = method
+        self._packages = packages(self.asked, method)
         with contextlib.suppress(NotResumable):  # the first state says why
-            self._outside = outside(self.asked, self.stream, method)
+            self._outside = outside(self.asked, self.stream, self._packages)
 
     def _outside_now(self) -> Node:
         """What is outside the strategy; a NotResumable if training has changed it."""
-        now = outside(self.asked, self.stream, self._method)
+        where = packages(self.asked) if self._packages is None else self._packages
+        now = outside(self.asked, self.stream, where)
         if self._outside is not None:
             compare(now, self._outside)
         return now

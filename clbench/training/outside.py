@@ -25,12 +25,16 @@ LIBRARIES = frozenset({"avalanche", "builtins", "clbench", "numpy", "torch"})
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def outside(strategy: Any, stream: Any, method: type | None = None) -> Node:
-    """The values of the modules and classes of the method, its strategy and its plugins, the loss,
-    and the hooks of the network."""
-    classes = [cls for part in (strategy, *strategy.plugins) for cls in type(part).__mro__]
-    tops = {_top(cls.__module__) for cls in [*classes, *(method.__mro__ if method else ())]}
-    tops -= LIBRARIES | sys.stdlib_module_names
+def packages(strategy: Any, *others: type) -> set[str]:
+    """The top-level packages and modules of a strategy, its plugins and other classes."""
+    kinds = [*(type(part) for part in (strategy, *strategy.plugins)), *others]
+    tops = {_top(cls.__module__) for kind in kinds for cls in kind.__mro__}
+    return tops - LIBRARIES - sys.stdlib_module_names
+
+
+def outside(strategy: Any, stream: Any, tops: set[str]) -> Node:
+    """The values of modules, and of their classes and functions, in some packages; the loss, and
+    the hooks of the network."""
     found: dict[str, Any] = {
         name: dict(_values(vars(module), name, tops))
         for name, module in sorted(sys.modules.items())

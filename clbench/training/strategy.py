@@ -60,7 +60,7 @@ class Strategy(Answers, SupervisedTemplate):
     """
 
     HARNESS = frozenset(
-        {"decided", "schedule", "spent", "stream", "_given", "_made", "_method",
+        {"decided", "schedule", "spent", "stream", "_given", "_made", "_packages",
          "_outside", "_plain", "_sums", "_valid"}
     )  # fmt: skip
     """Attributes of this class; a subclass adds those that it sets once and for all."""
