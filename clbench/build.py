@@ -126,6 +126,7 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
                 f"{type(method).__name__}.build trains under another protocol than the run's: "
                 'declare what it demands, like `protocol = {"epochs": 1}`.'
             )
+        strategy.begin(type(method))
         return strategy
     if not isinstance(strategy, SupervisedTemplate):
         raise TypeError(
@@ -137,7 +138,9 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
             f"{type(method).__name__} trains by Avalanche's own loop, which has no autocast: leave "
             "--autocast out."
         )
-    return StockStrategy(strategy, stream)
+    made = StockStrategy(strategy, stream)
+    made.begin(type(method))
+    return made
 
 
 def _compile(module: torch.nn.Module) -> None:

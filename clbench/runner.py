@@ -21,10 +21,11 @@ from clbench.build import build, make_stream, set_up_torch
 from clbench.declare import cannot_forget
 from clbench.errors import UserError
 from clbench.events import EpochEnded, Listener, Note, TaskEnded
+from clbench.importing import unhashed
 from clbench.lease import BusyError
 from clbench.limits import ERROR, TRACEBACK, cut, tamed
 from clbench.provenance import provenance
-from clbench.record import DataUse, Epoch, Failure, Record, Scenario, Shown, Titles
+from clbench.record import DataUse, Epoch, Failure, Provenance, Record, Scenario, Shown, Titles
 from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
 from clbench.scenario import CLASS
 from clbench.seeding import seed_everything
@@ -133,7 +134,7 @@ def _learn_all(
         record.diagnostics.append(diagnostics)
         if memory.total >= record.memory.total:  # what follows the last task needs no memory
             record.memory, record.memory_found = memory, bool(strategy.found())
-        tell(record.decided, strategy.decided)
+        tell(record.decided, strategy.decided | _unhashed(cell))
         spent.train.append(learned - started)
         spent.eval.append(tests)
         spent.total = sum(spent.train + spent.eval)
@@ -152,6 +153,13 @@ def _learn_all(
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen(cell, TaskEnded(k + 1, tasks, accuracy))
+
+
+def _unhashed(cell: Cell) -> dict[str, str]:
+    """What the digest of the cell's code lacks, in words."""
+    parts = (cell.method, cell.benchmark, cell.network.code)
+    names = [name for part in parts if part is not None for name in unhashed(part)]
+    return {"digest": f"without {', '.join(dict.fromkeys(names))}"} if names else {}
 
 
 def _checkpoint(
@@ -259,7 +267,7 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             scenario=msgspec.convert(cell.scenario, Scenario),
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
-            provenance=provenance(),
+            provenance=_provenance(cell),
             code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},
             started=_now(),
         )
@@ -268,6 +276,16 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
         words = in_words(error) if isinstance(error, msgspec.ValidationError) else error
         raise UserError(f"{cell} declares what no record can have: {words}") from None
     return record
+
+
+def _provenance(cell: Cell) -> Provenance:
+    """With the versions of the packages that offer the method, the benchmark or the backbone."""
+    made = provenance()
+    for part in (cell.method, cell.benchmark, cell.network.code):
+        if part is not None and part.distribution:
+            name, _, version = part.distribution.rpartition(" ")
+            made.versions[name] = version
+    return made
 
 
 def _now() -> str:

@@ -121,6 +121,14 @@ def test_what_cannot_be_built_is_said_before_training(clbench, here):
         assert not list((here / "results" / "records").glob("*.json"))
 
 
+def test_a_dry_run_knows_the_models_of_torchvision(clbench, here):
+    command = "run --methods finetune --benchmarks ./tiny.py --dry-run --backbone torchvision:"
+    wrong = clbench(command + "resnet19")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "Unknown torchvision model 'resnet19'. Did you mean 'resnet18'" in wrong.err
+    assert clbench(command + "resnet18").code == 0
+
+
 def test_a_strangers_settings_name_no_file(clbench, here):
     for value in ("./my_net.py", "my_net.py:backbone"):
         (here / "c.toml").write_text(f'backbone = "{value}"\n')

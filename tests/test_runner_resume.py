@@ -105,6 +105,77 @@ def test_the_memory_of_a_run_is_the_largest_after_any_task(
     assert (record.memory.auxiliary, record.memory_found) == (2000, True)
 
 
+GLOBAL = """
+import functools
+
+from avalanche.training.plugins import SupervisedPlugin
+
+from clbench import Method, Strategy, ordinary
+
+class Tally:
+    tasks = 0
+
+TALLY, LIST = Tally(), []
+
+def counting():
+    tasks = 0
+    def count():
+        nonlocal tasks
+        tasks += 1
+    return count
+
+COUNT = counting()
+
+def defaults(seen=[]):
+    seen.append(1)
+
+class Plain(SupervisedPlugin):
+    def shared(self, tasks=[]):
+        tasks.append(1)
+
+    def after_training_exp(self, strategy, **kwargs):
+        CHANGE
+
+class {name}(Method):
+    title = "Global"
+    family = "regularization"
+
+    def build(self, stream):
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[Plain()])
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "TALLY.tasks += 1",
+        "LIST.append(1)",
+        "COUNT()",
+        "defaults()",
+        "self.shared()",
+        "defaults.n = len(LIST) + 1",
+    ],
+)  # fmt: skip
+def test_a_run_with_state_in_its_module_says_that_it_starts_again_while_it_trains(
+    cell: Callable[..., Any], place: Any, method_file: Callable[..., Path], change: str
+) -> None:
+    path = str(method_file("global", GLOBAL.replace("CHANGE", change)))
+    events: list[Any] = []
+    record = run(cell(path), place, lambda cell, event: events.append(event))
+    why = "training changes a value of a module or a class, the loss, or hooks of the network"
+    assert record.starts_again == why
+    assert [e.text for e in events if isinstance(e, Note)] == [
+        f"{cell(path)} starts again if it is interrupted: {why}."
+    ]
+
+
+def test_a_module_whose_values_stay_is_resumable(
+    cell: Callable[..., Any], place: Any, method_file: Callable[..., Path]
+) -> None:
+    path = str(method_file("global", GLOBAL.replace("CHANGE", "pass")))
+    assert run(cell(path), place).starts_again == ""
+
+
 class Evil:
     """Unpickled, it would write a file."""
 
