@@ -41,6 +41,18 @@ class MLP(Backbone):
         self.layers = nn.Sequential(*layers)
 
 
+class SmallMLP(MLP):
+    """Two hidden layers of 100 ReLU units with Xavier's initial weights and no initial biases, the
+    network of Buzzega et al. (2020) on MNIST."""
+
+    def __init__(self, input_shape: Sequence[int]) -> None:
+        super().__init__(input_shape, width=100)
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+
 class AlexNet(Backbone):
     """The AlexNet-like network of HAT (Serra et al., 2018), with the paper's parameter counts.
 

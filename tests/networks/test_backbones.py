@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clbench.networks import MLP, AlexNet, MultiHead, ResNet18
+from clbench.networks import MLP, AlexNet, MultiHead, ResNet18, backbone
 from clbench.networks.dropout import Dropout
 
 
@@ -28,6 +28,17 @@ def parameters(module: torch.nn.Module) -> int:
 )
 def test_counts_are_those_of_the_paper(trunk, classes, count):
     assert parameters(MultiHead(trunk, classes)) == count
+
+
+def test_the_small_mlp_has_xaviers_weights_and_no_biases():
+    trunk = backbone("mlp-100", (1, 28, 28))
+    assert trunk.features == 100
+    # what Buzzega et al. (2020) give as size * 100 + 100 + 100 * 100 + 100
+    assert parameters(trunk) == 784 * 100 + 100 + 100 * 100 + 100
+    for layer, bound in zip((trunk.layers[1], trunk.layers[3]), (6 / 884, 6 / 200), strict=True):
+        assert float(layer.weight.detach().abs().max()) <= bound**0.5
+        assert float(layer.weight.detach().abs().max()) > 0.95 * bound**0.5
+        assert not layer.bias.any()
 
 
 @pytest.mark.parametrize("p", [0.2, 0.5])
