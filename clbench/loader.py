@@ -29,6 +29,15 @@ FLOATS = 2**26
 converted batch by batch."""
 
 
+def batch_sizes(n: int, batch_size: int, least: int = 1) -> list[int]:
+    """The sizes of the batches of n samples. A last one of fewer than `least` joins the one before
+    it, because batch normalisation cannot train on few."""
+    full, rest = divmod(n, batch_size)
+    sizes = [batch_size] * (max(1, full) if rest < min(least, batch_size) else full + 1)
+    sizes[-1] += n - sum(sizes)
+    return sizes
+
+
 class TensorLoader:
     """Iterates over in-memory splits in batches; with `shuffle`, each pass has a new order.
 
@@ -46,7 +55,7 @@ class TensorLoader:
         least: int = 1,
     ) -> None:
         self.splits = splits
-        self.least = min(least, batch_size)
+        self.least = least
         numbers = sum(map(len, splits)) * splits[0].inputs(slice(0, 1)).numel()
         fits = numbers <= FLOATS
         self.home = torch.device(device if fits else "cpu")
@@ -64,8 +73,10 @@ class TensorLoader:
         """The last batch's inputs and the rows of `known` that belong to them."""
 
     def __len__(self) -> int:
-        full, rest = divmod(len(self.y), self.batch_size)
-        return max(1, full) if rest < self.least else full + 1
+        return len(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        return batch_sizes(len(self.y), self.batch_size, self.least)
 
     def __iter__(self) -> Iterator[Batch]:
         n = len(self.y)
@@ -73,9 +84,7 @@ class TensorLoader:
             order = torch.arange(n)
         else:
             order = torch.randperm(n, generator=self.shuffle)
-        sizes = [self.batch_size] * len(self)
-        sizes[-1] += n - sum(sizes)
-        for rows in order.to(self.home).split(sizes):
+        for rows in order.to(self.home).split(self._sizes()):
             x = self.x.index_select(0, rows) if self.x is not None else self._inputs(rows)
             t = self.t.index_select(0, rows) if len(self.splits) > 1 else self.t[: len(rows)]
             known = self.known
@@ -95,10 +104,24 @@ class TensorLoader:
         return made.pin_memory() if self.pinned else made
 
 
-def samples(dataset: Any) -> tuple[Tensor, ...]:
-    """All x, y and task labels of an Avalanche data set."""
+def samples(dataset: Any, rows: Tensor | None = None) -> tuple[Tensor, ...]:
+    """All x, y and task labels of an Avalanche data set, or those of some rows."""
+    split = getattr(dataset, "split", None)
+    if rows is not None and isinstance(split, Split):  # only these rows become network inputs
+        y, t = labels(dataset)
+        return split.inputs(rows), y[rows], t[rows]
     parts = [(b[0], b[1], b[-1]) for b in batches(dataset, 1000)]
-    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+    columns = tuple(torch.cat(column) for column in zip(*parts, strict=True))
+    return columns if rows is None else tuple(column[rows] for column in columns)
+
+
+def labels(dataset: Any) -> tuple[Tensor, Tensor]:
+    """All y and task labels of an Avalanche data set."""
+    split = getattr(dataset, "split", None)
+    if isinstance(split, Split):
+        return split.labels, torch.full_like(split.labels, split.label)
+    _, y, t = samples(dataset)
+    return y, t
 
 
 def batches(dataset: Any, batch_size: int, shuffle: torch.Generator | None = None) -> Any:

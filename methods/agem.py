@@ -19,7 +19,7 @@ from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import BufferPlugin, ClassBuffer
+from clbench.training.buffers import BufferPlugin, ClassBuffer, share, too_small
 
 
 class AGEMPlugin(BufferPlugin):
@@ -99,11 +99,19 @@ class AGEM(Method):
         "the loss on the memory could then rise"
     }
 
+    added = ("buffer",)
+
     per_class: PositiveInt = 13
     """samples kept per class of each task"""
+    buffer: PositiveInt | None = None
+    """samples kept in all, equally many per class of each task; none: `per_class`"""
     reference_batch: PositiveInt = 256
     """samples drawn from the memory per reference gradient; at most all of it"""
 
+    def refuses(self, stream: Stream) -> str:
+        return too_small(stream, self.buffer)
+
     def build(self, stream: Stream) -> Strategy:
-        plugin = AGEMPlugin(self.per_class, self.reference_batch)
+        kept = share(stream, self.per_class, self.buffer)
+        plugin = AGEMPlugin(kept, self.reference_batch)
         return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

@@ -10,8 +10,7 @@ network does not have, and it keeps a balanced memory instead of a reservoir.
 
 Differs from the paper in: z holds the outputs of the sample's own head, or of the classes seen so
 far where one head has all classes, while the paper's head has the outputs of later classes too; z
-comes from the training step, with dropout if the network has
-it.
+comes from the training step, with dropout if the network has it.
 """
 
 from typing import Any
@@ -26,7 +25,7 @@ from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import BufferPlugin, Reservoir
+from clbench.training.buffers import BufferPlugin, Reservoir, capacity
 
 
 class DERPPPlugin(BufferPlugin):
@@ -82,16 +81,20 @@ class DERPP(Method):
     replay_size = "per_class"
     paper = "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020"
 
+    added = ("buffer",)
+
     alpha: NonNegativeFloat = 0.1
     """weight of the distance to the earlier outputs"""
     beta: NonNegativeFloat = 0.5
     """weight of the cross-entropy of replayed samples; 0 makes it DER"""
     per_class: PositiveInt = 13
     """size of the reservoir, in samples per class of all tasks"""
+    buffer: PositiveInt | None = None
+    """size of the reservoir, in samples; none: `per_class` gives it"""
     replay_batch: PositiveInt | None = None
     """replayed samples per batch in each of the two draws; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
-        size, width = self.per_class * sum(stream.classes), max(stream.heads)
+        size, width = capacity(stream, self.per_class, self.buffer), max(stream.heads)
         plugin = DERPPPlugin(size, width, self.alpha, self.beta, self.replay_batch)
         return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

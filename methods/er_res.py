@@ -15,7 +15,7 @@ from clbench.method import Method
 from clbench.networks import ordinary
 from clbench.stream import Stream
 from clbench.training import Strategy
-from clbench.training.buffers import BufferPlugin, Reservoir
+from clbench.training.buffers import BufferPlugin, Reservoir, capacity
 
 
 class ReservoirReplayPlugin(BufferPlugin):
@@ -47,11 +47,16 @@ class ERReservoir(Method):
     replay_size = "per_class"
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
 
+    added = ("buffer",)
+
     per_class: PositiveInt = 13
     """size of the reservoir, in samples per class of all tasks"""
+    buffer: PositiveInt | None = None
+    """size of the reservoir, in samples; none: `per_class` gives it"""
     replay_batch: PositiveInt | None = None
     """replayed samples per batch; none: as many as new ones"""
 
     def build(self, stream: Stream) -> Strategy:
-        plugin = ReservoirReplayPlugin(self.per_class * sum(stream.classes), self.replay_batch)
+        size = capacity(stream, self.per_class, self.buffer)
+        plugin = ReservoirReplayPlugin(size, self.replay_batch)
         return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])

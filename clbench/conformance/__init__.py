@@ -10,7 +10,7 @@ import torch
 
 from clbench.conformance import contract, effects
 from clbench.conformance.finding import Finding, finding, raised
-from clbench.conformance.trial import CLASSES, Trial, small_stream
+from clbench.conformance.trial import CLASSES, Trial, first_scenario, small_stream
 from clbench.declare import Declaration
 from clbench.errors import UserError
 from clbench.registry import import_class
@@ -32,13 +32,15 @@ CHECKS: tuple[Callable[[Trial], str], ...] = (
 )
 
 
-def check(declaration: Declaration) -> Iterator[Finding]:
-    """Run all checks, and yield what each has found."""
+def check(declaration: Declaration, scenario: str = "") -> Iterator[Finding]:
+    """Run all checks, and yield what each has found. Without a scenario, the small stream is of the
+    first one that the method declares."""
     torch.set_num_threads(1)
-    if reason := import_class(declaration)(**declaration.defaults).refusal(small_stream()):
+    stream = small_stream(scenario=scenario or first_scenario(declaration))
+    if reason := import_class(declaration)(**declaration.defaults).refusal(stream):
         raise UserError(f"{declaration.name} cannot run on the stream of the checks: {reason}")
     try:
-        trial = Trial(declaration)
+        trial = Trial(declaration, scenario)
     except Exception as error:
         yield Finding(str(contract.trains.__doc__), raised(error), wrong=True)
         return

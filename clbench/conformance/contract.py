@@ -44,9 +44,9 @@ def trains(trial: Trial) -> str:
         return "learn() of the last task must train and return a curve."
     if not all(math.isfinite(value) for value in row):
         return f"accuracies after the last task are {row}."
-    chance = 100 / len(CLASSES[-1])
-    if row[-1] < chance + 15:
-        return f"accuracy on the task just learned is {row[-1]:.0f} %, chance is {chance:.0f} %."
+    if row[-1] < trial.chance + 15:
+        of = f"accuracy on the task just learned is {row[-1]:.0f} %"
+        return f"{of}, chance is {trial.chance:.0f} %."
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from avalanche.training.plugins import SupervisedPlugin
 
 from clbench.conformance.finding import Remark
-from clbench.conformance.trial import Learner, Trial, equal_weights, small_stream
+from clbench.conformance.trial import Learner, Trial, equal_weights
 from clbench.declare import Field
 from clbench.errors import UserError
 from clbench.memory import Memory
@@ -82,7 +82,7 @@ def differs_from_finetuning(trial: Trial) -> str:
     """differs from fine-tuning"""
     if trial.declaration.meta["family"] == "reference":
         return ""
-    stream = small_stream()
+    stream = trial.stream()
     seed_everything(stream.seed, "init")
     plain = Strategy(model=ordinary(stream), stream=stream)
     R = trial.learn(plain, 0)

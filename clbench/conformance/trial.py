@@ -1,6 +1,7 @@
 """One method, trained on a small real stream, for the checks to look at."""
 
 import io
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -12,6 +13,7 @@ from clbench.build import built
 from clbench.declare import Declaration
 from clbench.protocol import Protocol
 from clbench.registry import import_class
+from clbench.scenario import CLASS, DOMAIN, TASK
 from clbench.seeding import seed_everything
 from clbench.stream import Source, Stream
 from clbench.training import StockStrategy, Strategy
@@ -19,6 +21,8 @@ from clbench.training.state import NotResumable
 
 CLASSES = ((0, 1), (2, 3, 4), (5, 6))
 """Tasks of the small stream; one is wider, as tasks need not be alike."""
+DIGITS = (0, 1, 2)
+"""The classes of each task in the scenario `domain`."""
 IMAGES = 40
 """Training images per class, and the most test images per class."""
 EPOCHS = 4
@@ -28,10 +32,12 @@ Learner: TypeAlias = Strategy | StockStrategy
 class Trial:
     """One method on the small stream, trained once; the checks look at what is kept here."""
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, scenario: str = "") -> None:
+        """Without a scenario, in the first one that the method declares."""
         self.declaration = declaration
         self.cls = import_class(declaration)
-        self.images = small_stream()
+        self.scenario = scenario or first_scenario(declaration)
+        self.images = self.stream()
         self.strategy = self.build()
         self.states: list[bytes | NotResumable] = []
         self.frozen: list[dict[str, Tensor]] = []
@@ -40,20 +46,31 @@ class Trial:
 
     def build(self, epochs: int = EPOCHS, **params: Any) -> Learner:
         """A fresh strategy on a fresh, equal stream."""
-        method = self.cls(**self.declaration.defaults | params)
-        return built(method, small_stream(epochs))
+        return built(self.cls(**self.declaration.defaults | params), self.stream(epochs))
+
+    def stream(self, epochs: int = EPOCHS) -> Stream:
+        """A fresh small stream."""
+        return small_stream(epochs, self.scenario)
+
+    @property
+    def chance(self) -> float:
+        """Percent of right guesses among the outputs that compete in the last test."""
+        return 100 / self.images.heads[-1]
 
     def learn(self, strategy: Learner, start: int, keep: bool = False) -> list[list[float]]:
-        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies."""
+        """Learn the tasks from `start` on, as a run does; returns the rows of accuracies. In the
+        scenario `class`, a task has no outputs to test before it is learned."""
         rows = []
         tasks = range(len(strategy.stream))
-        if start == 0:
+        by_class = self.scenario == CLASS
+        if start == 0 and not by_class:
             for i in tasks:
                 strategy.accuracy(i)
         for k in range(start, len(strategy.stream)):
             seed_everything(strategy.stream.seed, "task", k)
             learned = strategy.learn(k)
-            rows.append([strategy.accuracy(i) for i in tasks] if learned is not None else [])
+            tested = tasks[: k + 1] if by_class else tasks
+            rows.append([strategy.accuracy(i) for i in tested] if learned is not None else [])
             if keep:
                 self._keep(strategy, k)
         return rows
@@ -77,13 +94,24 @@ class Trial:
         self.outputs.append(outputs)
 
 
-def small_stream(epochs: int = EPOCHS) -> Stream:
-    """Three small tasks of real digits."""
+def first_scenario(declaration: Declaration) -> str:
+    """The scenario of the checks: the first that the method declares, else `task`."""
+    return str(next(iter(declaration.meta.get("scenarios", ())), TASK))
+
+
+def small_stream(epochs: int = EPOCHS, scenario: str = TASK) -> Stream:
+    """Three small tasks of real digits; in `domain` of the same digits, turned."""
     mnist = data.load("mnist-5k")
     train, test = (_first_of_each_class(mnist.parts[part]) for part in ("train", "test"))
-    sources = [Source(train, test, c, (0.1307,), (0.3081,)) for c in CLASSES]
+    scaling = (0.1307,), (0.3081,)
+    sources = [Source(train, test, classes, *scaling) for classes in CLASSES]
+    if scenario == DOMAIN:
+        turns = [partial(torch.rot90, k=k, dims=(2, 3)) for k in range(len(CLASSES))]
+        sources = [Source(train, test, DIGITS, *scaling, view=turn) for turn in turns]
     protocol = Protocol(lr=0.05, momentum=0.5, batch_size=16, epochs=epochs)
-    return Stream(sources, name="check", backbone="mlp", protocol=protocol, seed=0)
+    return Stream(
+        sources, name="check", backbone="mlp", protocol=protocol, seed=0, scenario=scenario
+    )
 
 
 def _first_of_each_class(images: data.Images) -> data.Images:

@@ -1,6 +1,6 @@
 """Memories of past samples, in tensors: a reservoir, and a fixed number per class.
 
-Both draw from the global generator, which the runner seeds, and save their state in checkpoints.
+All draw from the global generator, which the runner seeds, and save their state in checkpoints.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,29 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from clbench.loader import samples
+from clbench.loader import batch_sizes, labels, samples
 from clbench.memory import Memory, of_tensors
-from clbench.stream import Split
+from clbench.stream import Stream
+
+
+def capacity(stream: Stream, per_class: int, buffer: int | None) -> int:
+    """The samples that a method may keep: `buffer`, or if that is None, `per_class` for each class
+    of each task."""
+    return buffer or per_class * sum(stream.classes)
+
+
+def share(stream: Stream, per_class: int, buffer: int | None) -> int:
+    """The samples that a method may keep of each class of each task: its share of `buffer`, or if
+    that is None, `per_class`."""
+    return per_class if buffer is None else buffer // sum(stream.classes)
+
+
+def too_small(stream: Stream, buffer: int | None) -> str:
+    """Why a buffer cannot hold a sample of each class of each task; empty if it can."""
+    least = sum(stream.classes)
+    if buffer is None or buffer >= least:
+        return ""
+    return f"buffer={buffer} has no room for one sample of each of the stream's {least} classes."
 
 
 class Buffer:
@@ -69,23 +89,29 @@ class Union:
     """Batches of a loader's samples and of a buffer's together, each sample once per pass.
 
     The batches are those of one random order of the union, so their shares of replayed samples
-    vary around len(buffer) / (samples + len(buffer)).
+    vary around len(buffer) / (samples + len(buffer)). A last batch of fewer than `least` samples
+    joins the batch before it.
     """
 
-    def __init__(self, loader: Any, samples: int, buffer: Buffer, batch_size: int) -> None:
+    def __init__(
+        self, loader: Any, samples: int, buffer: Buffer, batch_size: int, least: int = 1
+    ) -> None:
         """`loader` gives `samples` new ones per pass, in batches `[x, y, ..., task labels]`."""
         self.loader, self.samples = loader, samples
-        self.buffer, self.batch_size = buffer, batch_size
+        self.buffer, self.batch_size, self.least = buffer, batch_size, least
 
     def __len__(self) -> int:
-        return -(-(self.samples + len(self.buffer)) // self.batch_size)
+        return len(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        return batch_sizes(self.samples + len(self.buffer), self.batch_size, self.least)
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         batches = ([b[0], b[1], b[-1]] for b in self.loader)
         new = next(batches)
         kept = [column.to(new[0].device) for column in self.buffer.draw(len(self.buffer))]
         is_kept = torch.randperm(self.samples + len(self.buffer)) < len(self.buffer)
-        for slots in is_kept.split(self.batch_size):
+        for slots in is_kept.split(self._sizes()):
             from_kept = int(slots.sum())
             from_new = len(slots) - from_kept
             while len(new[0]) < from_new:
@@ -93,6 +119,28 @@ class Union:
             parts = zip(new, kept, strict=True)
             yield [torch.cat([a[:from_new], b[:from_kept]]) for a, b in parts]
             new, kept = [a[from_new:] for a in new], [b[from_kept:] for b in kept]
+
+
+class Replay:
+    """Batches of a buffer's samples alone, each once per pass, in a new order for each pass. A last
+    batch of fewer than `least` samples joins the batch before it."""
+
+    def __init__(
+        self, buffer: Buffer, batch_size: int, device: torch.device | str, least: int = 1
+    ) -> None:
+        self.columns = [column.to(device) for column in list(buffer.columns.values())[:3]]
+        self.batch_size, self.least = batch_size, least
+
+    def __len__(self) -> int:
+        return len(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        return batch_sizes(len(self.columns[1]), self.batch_size, self.least)
+
+    def __iter__(self) -> Iterator[list[Tensor]]:
+        order = torch.randperm(len(self.columns[1])).to(self.columns[1].device)
+        for rows in order.split(self._sizes()):
+            yield [column.index_select(0, rows) for column in self.columns]
 
 
 class Reservoir(Buffer):
@@ -139,13 +187,7 @@ class ClassBuffer(Buffer):
 
     def keep_from(self, dataset: Any) -> None:
         """The same, from an Avalanche data set."""
-        split = getattr(dataset, "split", None)
-        if isinstance(split, Split):  # convert only the kept samples to network inputs
-            t = torch.full_like(split.labels, split.label)
-            rows = self._rows(split.labels, t)
-            self.append(split.inputs(rows), split.labels[rows], t[rows])
-        else:
-            self.keep(*samples(dataset))
+        self.append(*samples(dataset, self._rows(*labels(dataset))))
 
     def _rows(self, y: Tensor, t: Tensor) -> Tensor:
         kept = []
