@@ -119,10 +119,10 @@ class Versus:
             names |= dict.fromkeys(name for name in shown if name is not None)
         tables = [of[name] for name in names]
         settings = dict.fromkeys(table.setting for table in tables if table.setting)
-        absent = {row.title for table in tables for row in table.rows}
-        absent -= {row.title for row in rows}
+        absent = {_first(row.title) for table in tables for row in table.rows}
+        absent -= {_first(row.title) for row in rows}
         shared = [note for table in tables for note in table.notes]
-        shared = [note for note in shared if re.split("[:,]", note)[0] not in absent]
+        shared = [note for note in shared if _first(note) not in absent]
         sources = self.sources(measured).items()
         parts = (
             ("Numbers of", ", ".join(f"[{letter}] {source}" for source, letter in sources), "."),
@@ -179,6 +179,11 @@ def unlike(run: Run, row: Published) -> str:
     if run.changed - row.protocol.keys() or any(made[k] != v for k, v in row.protocol.items()):
         return "other budget"
     return "other data" if run.notes else ""
+
+
+def _first(text: str) -> str:
+    """`A-GEM` of `A-GEM, 200` and of `A-GEM: a note on it`."""
+    return re.split("[:,]", text)[0]
 
 
 def _has(row: Published, name: str) -> bool:
