@@ -1,6 +1,6 @@
 """Which network ordinary methods train: found by name, without importing torch.
 
-    mlp, alexnet, resnet18            built in
+    mlp, mlp-100, alexnet, resnet18   built in
     torchvision:resnet50              a classification model of torchvision, without its classifier
     timm:convnext_tiny                a model of timm (`pip install 'clbench[timm]'`)
     torchvision:resnet18[weights=/path/to/file.pth]    with weights from a local file
@@ -29,7 +29,7 @@ from clbench.errors import UserError, unknown
 from clbench.files import SOURCE, absolute, named_path, opened, read_bounded, shown
 from clbench.limits import CHECKPOINT
 
-BUILT_IN = ("mlp", "alexnet", "resnet18")
+BUILT_IN = ("mlp", "mlp-100", "alexnet", "resnet18")
 LIBRARIES = ("torchvision", "timm")
 GROUP = "clbench.backbones"
 USUAL = "mlp"

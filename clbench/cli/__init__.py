@@ -16,15 +16,15 @@ from clbench.errors import BrokenWarning, UserError, did_you_mean
 # subcommand -> one-line help; the code of NAME is `clbench.cli.NAME:command` (with - as _).
 COMMANDS = {
     "run": "Train methods on benchmarks and print the table.",
-    "study": "Train what is missing of a table or figure of the paper, and show it.",
+    "study": "Train what is missing of a table or figure of a paper, and show it.",
     "report": "Write tables from the records of past runs.",
-    "compare": "Compare two methods, two folders of records, or our results with the paper's.",
+    "compare": "Compare two methods, two folders of records, or our results with a paper's.",
     "figure": "Draw figures from the records of past runs.",
     "status": "Show which runs are done, running, partial or failed.",
-    "ls": "List methods, benchmarks or results.",
+    "ls": "List methods, benchmarks, results or published tables.",
     "show": "Show one method, benchmark or run in full.",
     "data": "Show which data sets are here, and get the others.",
-    "new": "Write a commented file for a method, benchmark or backbone of your own.",
+    "new": "Write a commented file: a method, benchmark, backbone or table of your own.",
     "check": "Run the checks on a method or benchmark.",
     "sys-info": "Show versions and hardware, and name problems.",
 }
