@@ -87,28 +87,19 @@ def test_all_others_are_refused() -> None:
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize(("name", "scenario"), REFUSED)
 def test_a_refusal_is_a_sentence_before_training(
-    name: str, scenario: str, dry: list[str], scenes: Path, clbench: Callable[..., Any]
+    name: str,
+    scenario: str,
+    dry: list[str],
+    tiny: Path,
+    clbench: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    where = f"{scenes}[scenario={scenario}]"
+    monkeypatch.chdir(tiny.parent)
+    where = f"./tiny.py[scenario={scenario}]"
     result = clbench("run", "--methods", name, "--benchmarks", where, "--workers", "1", *dry)
     assert result.code == 2
     assert "Traceback" not in result.err
     scenarios = " and ".join(DECLARED[name])
-    assert f"{name} cannot run on scenes: it learns in the scenario {scenarios} only" in result.err
+    assert f"{name} cannot run on tiny: it learns in the scenario {scenarios} only" in result.err
     assert "epoch" not in result.err
     assert not list(Path("results").glob("records/*.json"))
-
-
-@pytest.fixture
-def scenes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny benchmark with all three scenarios."""
-    monkeypatch.chdir(tiny.parent)
-    text = tiny.read_text().replace("class Tiny", "class Scenes")
-    text = text.replace(
-        "    tasks: PositiveInt = 3",
-        '    scenario: Literal["task", "class", "domain"] = "task"\n    """what labels mean"""\n'
-        "    tasks: PositiveInt = 3",
-    )
-    path = tiny.parent / "scenes.py"
-    path.write_text(text.replace("import numpy", "from typing import Literal\n\nimport numpy"))
-    return path
