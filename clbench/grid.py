@@ -13,7 +13,7 @@ from clbench.errors import UserError
 from clbench.protocol import Protocol
 from clbench.reading import read_declaration
 from clbench.record import Record
-from clbench.registry import declarations, select
+from clbench.registry import declarations, select, split_list
 from clbench.resolve import make_cell
 from clbench.spec import Cell, RunSpec
 from clbench.store import Store
@@ -36,9 +36,12 @@ def make_grid(
     most_tasks: int | None = None,
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once. `most_tasks` is an upper
-    limit for the parameter `tasks` of every benchmark."""
+    limit for the parameter `tasks` of every benchmark. A group or a glob leaves out methods that
+    cannot learn in a benchmark's scenario; one that is named stays, and is refused in words."""
     if not 1 <= threads <= MOST_THREADS:
         raise UserError(f"--threads {threads}: give a number from 1 to {MOST_THREADS}.")
+    if isinstance(methods, Iterable) and not isinstance(methods, str | type):
+        methods = list(methods)  # it is read twice
     streams, learners = chosen("benchmark", benchmarks), chosen("method", methods)
     check_count(len(streams) * len(learners) * len(seeds))
     if most_tasks is not None:
@@ -49,7 +52,25 @@ def make_grid(
         for method, method_given in learners
         for seed in seeds
     ]
-    return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+    unnamed = _unnamed(methods)
+    able = [cell for cell in cells if cell.method.name not in unnamed or _can_learn(cell)]
+    # `ewc,ewc[strength=5000]` is one run
+    return list({cell.id: cell for cell in able or cells}.values())
+
+
+def _unnamed(methods: Wanted) -> set[str]:
+    """The methods that only a group or a glob chose."""
+    items = list(methods) if isinstance(methods, list) else [methods]
+    texts = [text for item in items if isinstance(item, str) for text in split_list(item)]
+    several = [text for text in texts if any(sign in text.partition("[")[0] for sign in "@*?")]
+    by_sign = {d.name for text in several for d, _ in select("method", text)}
+    by_name = {d.name for text in texts if text not in several for d, _ in select("method", text)}
+    return by_sign - by_name
+
+
+def _can_learn(cell: Cell) -> bool:
+    scenarios = cell.method.meta.get("scenarios", ())
+    return not scenarios or cell.scenario in scenarios
 
 
 def check_count(runs: int) -> None:

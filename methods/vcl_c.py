@@ -6,12 +6,13 @@ rest. To test task i, a copy of the network is fitted to the coreset of task i,
 
     loss = E_q[CE] + KL(q || posterior) / coreset
 
-The copy is discarded after the test, so later training never sees the coresets.
+The copy is discarded after the test, so later training never sees the coresets. Where a test does
+not know its task (`class`, `domain`), the copy is fitted to the coresets of all tasks so far.
 
-Differs from the paper in: the points that `vcl` lists; a test is fitted to the coreset of its own
-task, where the paper uses the coresets of all tasks (its code for multi-head networks does the same
-as this one); the first centre is the first sample in the task's (shuffled) order; the fit to a
-coreset takes a fixed number of full-batch steps.
+Differs from the paper in: the points that `vcl` lists; in `task`, a test is fitted to the coreset
+of its own task, where the paper uses the coresets of all tasks (its code for multi-head networks
+does the same as this one); the first centre is the first sample in the task's (shuffled) order; the
+fit to a coreset takes a fixed number of full-batch steps.
 """
 
 import copy
@@ -102,7 +103,7 @@ class VCLCPlugin(VCLPlugin):
             strategy.model, self._learned = self._learned, None
 
     def fitted(self, model: BayesNet, task: int) -> BayesNet:
-        """A copy fitted to the coreset of a task; its own generator leaves training unchanged."""
+        """A copy fitted to the coreset of a task label; its own generator leaves training as is."""
         device = next(model.parameters()).device
         x, y, _ = (part.to(device) for part in self.kept.of_task(task))
         fit = copy.deepcopy(model).train()

@@ -8,6 +8,7 @@ import torch
 
 import clbench.runner
 from clbench.build import make_stream as stream_of
+from clbench.conformance.trial import first_scenario
 from clbench.data import Images
 from clbench.errors import UserError
 from clbench.grid import cell_of, make_grid
@@ -157,9 +158,10 @@ def colours():
     images = Images((shades[labels] + noise).clip(0, 255).astype(np.uint8), labels)
     sources = [Source(images, images, c, (0.5,) * 3, (0.25,) * 3) for c in ((0, 1), (2, 3))]
 
-    def make(backbone, **changes):
+    def make(backbone, scenario="task", **changes):
         protocol = Protocol(lr=0.01, batch_size=16, epochs=1).changed(changes)
-        return Stream(sources, name="colours", backbone=backbone, protocol=protocol, seed=0)
+        settings = {"name": "colours", "seed": 0, "scenario": scenario}
+        return Stream(sources, backbone=backbone, protocol=protocol, **settings)
 
     return make
 
@@ -178,10 +180,11 @@ def learned(name, stream):
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_methods_learn_on_resnet18_and_on_a_users_network(name, colours, net):
     # 20 images per task, 17 to train on: the last batch of 16 takes the one that is left
-    strategy = learned(name, colours("torchvision:resnet18"))
+    scenario = first_scenario(declarations("method")[name])
+    strategy = learned(name, colours("torchvision:resnet18", scenario))
     assert strategy.memory().architecture == of_model(strategy.model)
     assert of_model(strategy.model) == 4 * (11_176_512 + 2 * 2 * 513)
-    own = learned(name, colours(str(net), epochs=6, lr=0.05))
+    own = learned(name, colours(str(net), scenario, epochs=6, lr=0.05))
     assert own.accuracy(1) > 75
 
 
