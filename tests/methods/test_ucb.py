@@ -165,7 +165,9 @@ def test_the_network_of_the_public_code_has_one_hidden_layer() -> None:
 
 def test_it_refuses_what_has_no_sigma(make_stream: Callable[..., Stream]) -> None:
     assert UCB().refusal(make_stream()) == ""
-    stream: Any = SimpleNamespace(backbone="resnet18", protocol=make_stream().protocol)
+    stream: Any = SimpleNamespace(
+        backbone="resnet18", protocol=make_stream().protocol, scenario="task"
+    )
     assert "resnet18" in UCB().refusal(stream)
     assert "weight_decay=0.01" in UCB().refusal(make_stream(weight_decay=0.01))
 

@@ -205,7 +205,9 @@ def test_adam_keeps_the_drops_of_the_schedule(make_stream: Callable[..., Stream]
 
 def test_it_refuses_what_has_no_sigma(make_stream: Callable[..., Stream]) -> None:
     assert VCL().refusal(make_stream()) == ""
-    stream: Any = SimpleNamespace(backbone="resnet18", protocol=make_stream().protocol)
+    stream: Any = SimpleNamespace(
+        backbone="resnet18", protocol=make_stream().protocol, scenario="task"
+    )
     assert "resnet18" in VCL().refusal(stream)
     assert "weight_decay=0.01" in VCL().refusal(make_stream(weight_decay=0.01))
     assert "coreset=500" in VCLC(coreset=500).refusal(make_stream())
