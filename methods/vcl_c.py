@@ -51,6 +51,8 @@ def k_center(x: Tensor, n: int) -> Tensor:
 class VCLCPlugin(VCLPlugin):
     """VCL that holds samples back and fits a copy of the network to them for each test."""
 
+    derived = ("_fitted",)
+
     def __init__(
         self,
         samples: int = 1,
@@ -65,10 +67,11 @@ class VCLCPlugin(VCLPlugin):
         """The coresets of all tasks so far."""
         self.learning = False
         self._learned: nn.Module | None = None  # the real network, during a test of a copy
+        self._fitted: tuple[int, BayesNet] | None = None  # the last copy, and for which task label
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         super().before_training_exp(strategy, **kwargs)
-        self.learning = True
+        self.learning, self._fitted = True, None
         dataset = strategy.experience.dataset
         if len(dataset) <= self.coreset:
             raise ValueError(f"a coreset of {self.coreset} leaves no samples of {len(dataset)}")
@@ -95,8 +98,9 @@ class VCLCPlugin(VCLPlugin):
         task = int(strategy.experience.task_labels[0])
         # during training, validation measures the network itself, to choose its epoch
         if not self.learning and task in self.kept.tasks:
-            self._learned = strategy.model
-            strategy.model = self.fitted(strategy.model, task)
+            if self._fitted is None or self._fitted[0] != task:
+                self._fitted = task, self.fitted(strategy.model, task)
+            self._learned, strategy.model = strategy.model, self._fitted[1]
 
     def after_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
         if self._learned is not None:
@@ -132,6 +136,7 @@ class VCLCPlugin(VCLPlugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.kept.load_state_dict(state["kept"])
+        self._fitted = None
 
 
 class VCLC(VCL):

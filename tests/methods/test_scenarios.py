@@ -33,14 +33,10 @@ def test_these_run_with_one_head() -> None:
 
 
 @pytest.mark.parametrize(("name", "scenario"), ONE_HEAD)
-def test_it_learns_repeats_resumes_and_counts(
-    name: str, scenario: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_learns_repeats_resumes_and_counts(name: str, scenario: str) -> None:
     """Resumed after each task, the rest of R and the weights are the same, bit for bit."""
     torch.set_num_threads(1)
-    for key, value in SMALL.get(name, {}).items():
-        monkeypatch.setitem(METHODS[name].defaults, key, value)
-    trial = Trial(METHODS[name], scenario)
+    trial = Trial(METHODS[name], scenario, **SMALL.get(name, {}))
     assert [len(row) for row in trial.R if row] == (
         ([1, 2, 3] if scenario == "class" else [3, 3, 3])[-sum(map(bool, trial.R)) :]
     )
