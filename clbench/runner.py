@@ -24,6 +24,7 @@ from clbench.events import EpochEnded, Listener, Note, TaskEnded
 from clbench.importing import unhashed
 from clbench.lease import BusyError
 from clbench.limits import ERROR, TRACEBACK, cut, tamed
+from clbench.memory import Memory
 from clbench.provenance import provenance
 from clbench.record import DataUse, Epoch, Failure, Provenance, Record, Scenario, Shown, Titles
 from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
@@ -125,7 +126,7 @@ def _learn_all(
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
         tests = before + time.perf_counter() - learned
         before = 0.0
-        memory = strategy.memory()
+        memory = _memory(strategy)
         record.R.append(row)
         if by_class:
             record.R_given.append(given)
@@ -182,6 +183,15 @@ def _percent(measure: Callable[[int], float], i: int) -> float:
     if not (isinstance(value, float | int) and 0 <= value <= 100):
         raise ValueError(f"{measure.__name__}({i}) gave {value!r}, which is not a percentage")
     return float(value)
+
+
+def _memory(strategy: Strategy | StockStrategy) -> Memory:
+    """What a strategy counts; a failure of the method if it is no memory."""
+    value = strategy.memory()
+    try:
+        return msgspec.convert(msgspec.structs.asdict(value), Memory)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValueError(f"memory() gave {value!r:.200}, which is not a memory: {error}") from None
 
 
 def _epoch(k: int, values: dict[str, float]) -> Epoch:
