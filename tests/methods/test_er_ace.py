@@ -1,4 +1,4 @@
-"""ER-ACE: the asymmetric loss against Avalanche's; `test_one_head.py` has a whole training."""
+"""ER-ACE: its loss against Avalanche's; `test_one_head_replay.py` has a whole training."""
 
 from types import SimpleNamespace
 from typing import Any

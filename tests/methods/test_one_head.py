@@ -1,6 +1,5 @@
 """Class- and domain-incremental: each method with one head against its formula in plain torch."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -22,9 +21,6 @@ from torch.nn import functional as F
 
 from clbench.loader import TensorLoader
 from clbench.methods.agem import AGEM
-from clbench.methods.derpp import DERPP
-from clbench.methods.er_ace import ERACE
-from clbench.methods.er_res import ERReservoir
 from clbench.methods.ewc import EWC
 from clbench.methods.finetune import FineTune
 from clbench.methods.gem import GEM
@@ -278,6 +274,7 @@ def test_gem_has_a_constraint_for_each_past_task(stream: Stream) -> None:
     assert [sorted(set(y[a:b].tolist())) for a, b in pairwise([0, *ends])] == [
         sorted(own) for own in stream.labels
     ]
+<<<<<<< HEAD
 
 
 # ---- replay ----
@@ -365,3 +362,5 @@ def test_derpp_has_all_outputs_in_use_from_the_first_task_on(stream: Stream) -> 
         after_step=lambda p, x, y: kept.offer(x, y, now[0]),
     )
     assert_same(learn(strategy), p)
+=======
+>>>>>>> meth
