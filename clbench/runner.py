@@ -263,7 +263,7 @@ def _gone_on(fresh: Record, kept: Record) -> Record:
 
 def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
     """The record before the first task; a UserError if what is declared cannot be recorded."""
-    declared = cell.method.meta
+    declared, params = cell.method.meta, cell.spec.method_params
     try:
         record = Record(
             id=cell.id,
@@ -271,9 +271,10 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             differs=cell.differs,
             titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
             family=declared.get("family", ""),
-            zero_forgetting=cannot_forget(declared, cell.spec.method_params),
+            zero_forgetting=cannot_forget(declared, params),
             upper_bound=declared.get("upper_bound", False),
-            replay_size=declared.get("replay_size", ""),
+            # a buffer given in samples is no size per class
+            replay_size="" if params.get("buffer") else declared.get("replay_size", ""),
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             scenario=msgspec.convert(cell.scenario, Scenario),
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
