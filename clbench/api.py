@@ -114,17 +114,25 @@ class Result:
 
         return runs_frame(self.records)
 
-    def table(self, columns: Sequence[str] = (), vs_paper: bool = False) -> "Tables":
+    def table(self, columns: Sequence[str] = (), vs_paper: bool | str = False) -> "Tables":
         """One table per benchmark, with these columns (by default those of `clbench run`).
+
+        `vs_paper` adds published numbers: of the first paper that has some, or of the one that it
+        names, which may be a TOML file of one's own.
 
         A script prints them; an interactive session and a notebook show the value of the call.
         """
-        from clbench.report import COLUMNS, tables
+        from clbench.papers import named_paper
+        from clbench.report import COLUMNS, lacking, tables
 
         for key in columns:
             if key not in COLUMNS:
                 raise unknown("column", key, COLUMNS)
-        made = tables(self.records, columns=tuple(columns), vs_paper=vs_paper)
+        papers = [named_paper(vs_paper)] if isinstance(vs_paper, str) else None
+        how: dict[str, Any] = {"vs_paper": bool(vs_paper), "papers": papers}
+        made = tables(self.records, columns=tuple(columns), **how)
+        if papers and (sentence := lacking(made, papers)):
+            raise UserError(sentence)
         for n, table in enumerate(made if columns else ()):
             kept = [c for c in table.columns if c.key in columns or c.key not in COLUMNS]
             made[n] = replace(table, columns=kept)

@@ -1,6 +1,6 @@
 """Which network ordinary methods train: found by name, without importing torch.
 
-    mlp, alexnet, resnet18            built in
+    mlp, mlp-100, alexnet, resnet18   built in
     torchvision:resnet50              a classification model of torchvision, without its classifier
     timm:convnext_tiny                a model of timm (`pip install 'clbench[timm]'`)
     torchvision:resnet18[weights=/path/to/file.pth]    with weights from a local file
@@ -29,7 +29,7 @@ from clbench.errors import UserError, unknown
 from clbench.files import SOURCE, absolute, named_path, opened, read_bounded, shown
 from clbench.limits import CHECKPOINT
 
-BUILT_IN = ("mlp", "alexnet", "resnet18")
+BUILT_IN = ("mlp", "mlp-100", "alexnet", "resnet18")
 LIBRARIES = ("torchvision", "timm")
 GROUP = "clbench.backbones"
 USUAL = "mlp"
@@ -119,6 +119,9 @@ def _of_library(
         raise UserError(f"{where}: name a model, like {library}:resnet18.")
     if library == "timm" and importlib.util.find_spec("timm") is None:
         raise UserError(f"{where} needs timm, which is not here: pip install 'clbench[timm]'")
+    known = models_of(library)
+    if known and model.partition(".")[0] not in known:  # timm: `resnet18.a1_in1k`
+        raise unknown(f"{library} model", model, known)
     name = f"{library}:{model}"
     if inside is None:
         return Network(name, library, model)
@@ -134,6 +137,24 @@ def _of_library(
     sha256 = _hash_of_weights(path, where)
     name = f"{name}[weights={sha256[:DIGITS]}]"
     return Network(name, library, model, weights=path, weights_sha256=sha256)
+
+
+@cache
+def models_of(library: str) -> frozenset[str]:
+    """The names of a library's models, read from its source, because importing it takes seconds;
+    none if they are not found there."""
+    spec = importlib.util.find_spec(library)
+    folders = spec.submodule_search_locations if spec else None
+    files = [file for folder in folders or () for file in Path(folder, "models").glob("*.py")]
+    pattern = re.compile(r"^@register_model\b.*?^def (\w+)", re.MULTILINE | re.DOTALL)
+    older = re.compile(r"""^ +['"]([\w.]+)['"]: ['"][\w.]+['"],$""", re.MULTILINE)
+    found: set[str] = set()
+    for file in files:
+        text = file.read_text("utf-8", "replace")
+        found.update(pattern.findall(text))
+        if "register_model_deprecations" in text:  # timm's names of earlier versions
+            found.update(name.partition(".")[0] for name in older.findall(text))
+    return frozenset(found)
 
 
 def _path(text: str, where: str, folder: Path | None) -> Path:

@@ -132,11 +132,12 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
     seed_everything(stream.seed, "init")
     strategy = method.build(stream)
     if isinstance(strategy, Strategy):
-        if strategy.stream.protocol != stream.protocol and strategy.stream is not stream:
+        if not _alike(strategy.stream, stream):
             raise UserError(
-                f"{type(method).__name__}.build trains under another protocol than the run's: "
-                'declare what it demands, like `protocol = {"epochs": 1}`.'
+                f"{type(method).__name__}.build trains on another stream than the run's, or under "
+                'another protocol: declare what it demands, like `protocol = {"epochs": 1}`.'
             )
+        strategy.begin(type(method))
         return strategy
     if not isinstance(strategy, SupervisedTemplate):
         raise TypeError(
@@ -148,7 +149,22 @@ def built(method: Method, stream: Stream) -> Strategy | StockStrategy:
             f"{type(method).__name__} trains by Avalanche's own loop, which has no autocast: leave "
             "--autocast out."
         )
-    return StockStrategy(strategy, stream)
+    made = StockStrategy(strategy, stream)
+    made.begin(type(method))
+    return made
+
+
+def _alike(one: Stream, other: Stream) -> bool:
+    """Whether two streams have the same protocol and the same training images in the same order."""
+    if one is other:
+        return True
+    same = len(one) == len(other) and one.protocol == other.protocol
+    return same and all(
+        a.images.data_ptr() == b.images.data_ptr()
+        and torch.equal(a.rows, b.rows)
+        and torch.equal(a.labels, b.labels)
+        for a, b in zip((t.train for t in one.tasks), (t.train for t in other.tasks), strict=False)
+    )
 
 
 def _compile(module: torch.nn.Module) -> None:

@@ -4,7 +4,7 @@ A result belongs to its code. For a user's file, that is the file and the module
 it imports, followed through; for an entry point, the modules of its package, and name and version
 of its distribution. clbench's own files count only where a git checkout has changed them: else the
 `version` of a method or benchmark says what it is. Nothing is imported to find all this. A module
-whose name is computed while the code runs is not found.
+whose name is computed while the code runs is not found; once it is loaded, the record names it.
 """
 
 import ast
@@ -41,6 +41,8 @@ class Code:
     """Name and version of the distribution that an entry point comes from."""
     files: dict[str, Path] = field(default_factory=dict, compare=False)
     """The file of each module."""
+    computed: bool = field(default=False, compare=False)
+    """Whether it imports a module whose name it computes: `modules` may lack that one."""
 
     @functools.cached_property
     def digest(self) -> str:
@@ -98,6 +100,7 @@ class _Search:
         self.top = module.partition(".")[0]
         self.start = module or path.stem
         self.folder = absolute(path).parent  # Python keeps what it found in `.` for other folders
+        self.computed = False
         self.allowed: Collection[str] | None = None
         """Other top-level modules of the folder that count; None for all."""
         if module and not is_own(module):
@@ -111,7 +114,9 @@ class _Search:
     def code(self, changed: frozenset[str]) -> Code:
         modules: dict[str, str] = {}
         files: dict[str, Path] = {}
-        waiting, seen, size = [self.start], set(), 0
+        # Python executes the packages above a module first
+        waiting = _with_packages(self.start) if self.top else [self.start]
+        seen, size = set(), 0
         while waiting:
             name = waiting.pop()
             if name in seen:
@@ -138,7 +143,7 @@ class _Search:
             for wanted in self._imports(content, package_name, file.suffix):
                 if changed or not is_own(wanted):
                     waiting += _with_packages(wanted)
-        return Code(tuple(sorted(modules.items())), self.distribution, files)
+        return Code(tuple(sorted(modules.items())), self.distribution, files, self.computed)
 
     def _spec(self, name: str) -> ModuleSpec | None:
         if name not in self.specs:
@@ -185,6 +190,7 @@ class _Search:
             elif isinstance(node, ast.Call) and _name(node.func) in ("import_module", "__import__"):
                 given = node.args[0] if node.args else None
                 text = given.value if isinstance(given, ast.Constant) else None
+                self.computed |= text is None
                 if isinstance(text, str) and text.strip("."):
                     plain = text.lstrip(".")
                     yield from self._named(len(text) - len(plain), [plain], package)

@@ -13,9 +13,9 @@ from clbench.errors import UserError
 from clbench.protocol import Protocol
 from clbench.reading import read_declaration
 from clbench.record import Record
-from clbench.registry import declarations, select
+from clbench.registry import declarations, select, split_list
 from clbench.resolve import NOT_TUNED, Tuned, make_cell
-from clbench.spec import Cell, RunSpec
+from clbench.spec import Cell, RunSpec, scenario_of
 from clbench.store import Store
 
 Wanted: TypeAlias = str | type | Iterable[str | type]
@@ -47,20 +47,40 @@ def make_grid(
     tuned: Search = untuned,
 ) -> list[Cell]:
     """All cells of benchmarks x methods x seeds, in that order, each once. `most_tasks` is an upper
-    limit for the parameter `tasks` of every benchmark; `tuned` has the values of a search."""
+    limit for the parameter `tasks` of every benchmark; `tuned` has the values of a search. A group
+    or a glob leaves out methods that cannot learn in a benchmark's scenario; one that is named
+    stays, and is refused in words."""
     if not 1 <= threads <= MOST_THREADS:
         raise UserError(f"--threads {threads}: give a number from 1 to {MOST_THREADS}.")
+    if isinstance(methods, Iterable) and not isinstance(methods, str | type):
+        methods = list(methods)  # it is read twice
     streams, learners = chosen("benchmark", benchmarks), chosen("method", methods)
     check_count(len(streams) * len(learners) * len(seeds))
     if most_tasks is not None:
         streams = [(bench, _cut(bench, given, most_tasks)) for bench, given in streams]
+    pairs = [(*learner, *stream) for stream in streams for learner in learners]
+    unnamed = _unnamed(methods)
+    able = [p for p in pairs if p[0].name not in unnamed or _can_learn(p[0], p[2], p[3])]
     cells = []
-    for bench, bench_given in streams:
-        for method, given in learners:
-            values = tuned(method, given, bench, bench_given, seeds)
-            what = method, given, bench, bench_given
-            cells += [make_cell(*what, s, overrides, threads, device, values) for s in seeds]
+    for what in able or pairs:
+        values = tuned(*what, seeds)
+        cells += [make_cell(*what, s, overrides, threads, device, values) for s in seeds]
     return list({cell.id: cell for cell in cells}.values())  # `ewc,ewc[strength=5000]` is one run
+
+
+def _unnamed(methods: Wanted) -> set[str]:
+    """The methods that only a group or a glob chose."""
+    items = list(methods) if isinstance(methods, list) else [methods]
+    texts = [text for item in items if isinstance(item, str) for text in split_list(item)]
+    several = [text for text in texts if any(sign in text.partition("[")[0] for sign in "@*?")]
+    by_sign = {d.name for text in several for d, _ in select("method", text)}
+    by_name = {d.name for text in texts if text not in several for d, _ in select("method", text)}
+    return by_sign - by_name
+
+
+def _can_learn(method: Declaration, benchmark: Declaration, given: dict[str, Any]) -> bool:
+    can = method.meta.get("scenarios", ())
+    return not can or scenario_of(benchmark, given) in can
 
 
 def check_count(runs: int) -> None:

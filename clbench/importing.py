@@ -32,6 +32,22 @@ def module_of(declaration: Declaration) -> ModuleType:
     return module
 
 
+def unhashed(declaration: Declaration) -> list[str]:
+    """The loaded modules of its folder or package that its digest lacks, because the code computes
+    their names. Names are as in the code."""
+    code = declaration.code
+    if not code.computed:
+        return []
+    top = module_of(declaration).__name__.partition(".")[0]
+    known = {file.resolve() for file in code.files.values()}
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.partition(".")[0] == top and file and Path(file).resolve() not in known:
+            found.append(name if declaration.module else name.partition(".")[2])
+    return sorted(found)
+
+
 @cache
 def _module(name: str, path: Path, code: Code) -> ModuleType:
     """The module `name`, or that of the user's file `path`, if it and what it imports is `code`."""

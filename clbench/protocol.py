@@ -64,8 +64,8 @@ class Protocol:
     eps: Annotated[PositiveFloat, "number that Adam adds to the divisor of a step"] = 1e-8
     backbone: Annotated[
         str,
-        "network of ordinary methods, instead of the benchmark's own: mlp, alexnet, resnet18, "
-        "torchvision:NAME, timm:NAME, a file ./mynet.py, or one that a package offers",
+        "network of ordinary methods, instead of the benchmark's own: mlp, mlp-100, alexnet, "
+        "resnet18, torchvision:NAME, timm:NAME, a file ./mynet.py, or one that a package offers",
     ] = ""
 
     def changed(self, values: Mapping[str, Any], whose: str = "") -> "Protocol":

@@ -21,10 +21,12 @@ from clbench.build import build, make_stream, set_up_torch
 from clbench.declare import cannot_forget
 from clbench.errors import UserError
 from clbench.events import EpochEnded, Listener, Note, TaskEnded
+from clbench.importing import unhashed
 from clbench.lease import BusyError
 from clbench.limits import ERROR, TRACEBACK, cut, tamed
+from clbench.memory import Memory
 from clbench.provenance import provenance
-from clbench.record import DataUse, Epoch, Failure, Record, Scenario, Shown, Titles
+from clbench.record import DataUse, Epoch, Failure, Provenance, Record, Scenario, Shown, Titles
 from clbench.record_file import DamagedRecordError, encode, in_words, inconsistency
 from clbench.scenario import CLASS
 from clbench.seeding import seed_everything
@@ -124,7 +126,7 @@ def _learn_all(
         diagnostics = json.loads(json.dumps(strategy.diagnostics(), allow_nan=False))
         tests = before + time.perf_counter() - learned
         before = 0.0
-        memory = strategy.memory()
+        memory = _memory(strategy)
         record.R.append(row)
         if by_class:
             record.R_given.append(given)
@@ -133,7 +135,7 @@ def _learn_all(
         record.diagnostics.append(diagnostics)
         if memory.total >= record.memory.total:  # what follows the last task needs no memory
             record.memory, record.memory_found = memory, bool(strategy.found())
-        tell(record.decided, strategy.decided)
+        tell(record.decided, strategy.decided | _unhashed(cell))
         spent.train.append(learned - started)
         spent.eval.append(tests)
         spent.total = sum(spent.train + spent.eval)
@@ -152,6 +154,13 @@ def _learn_all(
         known = [value for value in row[: k + 1] if value is not None]
         accuracy = sum(known) / len(known) if known else None
         listen(cell, TaskEnded(k + 1, tasks, accuracy))
+
+
+def _unhashed(cell: Cell) -> dict[str, str]:
+    """What the digest of the cell's code lacks, in words."""
+    parts = (cell.method, cell.benchmark, cell.network.code)
+    names = [name for part in parts if part is not None for name in unhashed(part)]
+    return {"digest": f"without {', '.join(dict.fromkeys(names))}"} if names else {}
 
 
 def _checkpoint(
@@ -174,6 +183,15 @@ def _percent(measure: Callable[[int], float], i: int) -> float:
     if not (isinstance(value, float | int) and 0 <= value <= 100):
         raise ValueError(f"{measure.__name__}({i}) gave {value!r}, which is not a percentage")
     return float(value)
+
+
+def _memory(strategy: Strategy | StockStrategy) -> Memory:
+    """What a strategy counts; a failure of the method if it is no memory."""
+    value = strategy.memory()
+    try:
+        return msgspec.convert(msgspec.structs.asdict(value), Memory)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValueError(f"memory() gave {value!r:.200}, which is not a memory: {error}") from None
 
 
 def _epoch(k: int, values: dict[str, float]) -> Epoch:
@@ -245,7 +263,7 @@ def _gone_on(fresh: Record, kept: Record) -> Record:
 
 def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
     """The record before the first task; a UserError if what is declared cannot be recorded."""
-    declared = cell.method.meta
+    declared, params = cell.method.meta, cell.spec.method_params
     try:
         record = Record(
             id=cell.id,
@@ -253,14 +271,15 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
             differs=cell.differs,
             titles=Titles(benchmark=cell.benchmark.title, method=cell.method.title),
             family=declared.get("family", ""),
-            zero_forgetting=cannot_forget(declared, cell.spec.method_params),
+            zero_forgetting=cannot_forget(declared, params),
             upper_bound=declared.get("upper_bound", False),
-            replay_size=declared.get("replay_size", ""),
+            # a buffer given in samples is no size per class
+            replay_size="" if params.get("buffer") else declared.get("replay_size", ""),
             lays_open=msgspec.convert(declared.get("lays_open", {}), dict[str, Shown]),
             scenario=msgspec.convert(cell.scenario, Scenario),
             tuned=cell.tuned,
             data={name: DataUse(sha256=d.sha256, note=d.note) for name, d in datasets.items()},
-            provenance=provenance(),
+            provenance=_provenance(cell),
             code={d.kind: d.source for d in (cell.method, cell.benchmark) if d.payload},
             started=_now(),
         )
@@ -269,6 +288,16 @@ def _fresh_record(cell: Cell, datasets: dict[str, Any]) -> Record:
         words = in_words(error) if isinstance(error, msgspec.ValidationError) else error
         raise UserError(f"{cell} declares what no record can have: {words}") from None
     return record
+
+
+def _provenance(cell: Cell) -> Provenance:
+    """With the versions of the packages that offer the method, the benchmark or the backbone."""
+    made = provenance()
+    for part in (cell.method, cell.benchmark, cell.network.code):
+        if part is not None and part.distribution:
+            name, _, version = part.distribution.rpartition(" ")
+            made.versions[name] = version
+    return made
 
 
 def _now() -> str:

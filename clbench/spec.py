@@ -7,6 +7,7 @@ Two runs with equal specs give the same accuracy matrix, bit for bit, on the sam
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,9 +96,8 @@ class Cell:
 
     @property
     def scenario(self) -> str:
-        """`task`, `class` or `domain`, as the benchmark declares it or has it as a parameter."""
-        declared = self.benchmark.defaults | self.benchmark.meta | self.spec.benchmark_params
-        return str(declared.get("scenario", TASK))
+        """`task`, `class` or `domain`."""
+        return scenario_of(self.benchmark, self.spec.benchmark_params)
 
     def versioned(self) -> Spec:
         """The spec with the versions of the method and the benchmark, as records carry it."""
@@ -109,3 +109,9 @@ class Cell:
     def __str__(self) -> str:
         extra = f" ({self.labels['protocol']})" if self.labels["protocol"] else ""
         return f"{self.labels['benchmark']} {self.labels['method']} seed {self.spec.seed}{extra}"
+
+
+def scenario_of(benchmark: Declaration, given: Mapping[str, Any]) -> str:
+    """The scenario that a benchmark declares, or has as a parameter."""
+    declared = benchmark.defaults | benchmark.meta | dict(given)
+    return str(declared.get("scenario", TASK))

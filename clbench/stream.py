@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline, with_task_labels
 from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
 from torch import Tensor
 
 from clbench.backbone import Network, find
+from clbench.classes import labels_of, reordered
 from clbench.data import DataSet, Images
 from clbench.errors import UserError, unknown
 from clbench.protocol import PROTOCOL_FIELDS, Protocol
-from clbench.scenario import CLASS, DOMAIN, SCENARIOS, TASK
+from clbench.scenario import SCENARIOS, TASK
 from clbench.seeding import generator
 
 
@@ -198,7 +198,7 @@ class Stream:
             sources = reordered(sources, self.protocol.class_order, self.seed)
         if self.trial:
             sources = sources[: self.trial]
-        self.labels = _labels(sources, self.scenario)
+        self.labels = labels_of(sources, self.scenario)
         """Of each task: the label of each of its classes, in the order of `Task.classes`."""
         self.tasks = [self._task(k, source) for k, source in enumerate(sources)]
 
@@ -266,46 +266,6 @@ class Stream:
                     experience.classes_in_this_experience
                 )
         return made
-
-
-def reordered(sources: Sequence[Source], order: str, seed: int) -> list[Source]:
-    """The tasks with other classes: `fixed` (ascending), `seed` (drawn), or a list like 3/1/0/2."""
-    classes = [label for source in sources for label in source.classes]
-    if len(set(classes)) < len(classes) or len({id(source.train) for source in sources}) > 1:
-        raise UserError("--class-order is for streams whose tasks split the classes of a data set.")
-    if order == "fixed":
-        wanted = sorted(classes)
-    elif order == "seed":
-        drawn = np.random.RandomState(seed).permutation(len(classes))
-        wanted = [sorted(classes)[i] for i in drawn]
-    else:
-        wanted = [int(label) if label.isdecimal() else -1 for label in order.split("/")]
-        if sorted(wanted) != sorted(classes):
-            known = "/".join(map(str, sorted(classes)))
-            raise UserError(
-                f"--class-order {order}: give fixed, seed, or each of the {len(classes)} classes "
-                f"once, in another order than {known}."
-            )
-    queue = iter(wanted)
-    own = [tuple(itertools.islice(queue, len(source.classes))) for source in sources]
-    return [
-        replace(source, classes=labels, title="/".join(map(str, labels)))
-        for source, labels in zip(sources, own, strict=True)
-    ]
-
-
-def _labels(sources: Sequence[Source], scenario: str) -> list[list[int]]:
-    """What a network calls the classes of each task."""
-    inside = [list(range(len(source.classes))) for source in sources]
-    if scenario == DOMAIN and len({source.classes for source in sources}) > 1:
-        raise UserError("scenario=domain: all tasks need the same classes in the same order.")
-    if scenario != CLASS:
-        return inside
-    if len({id(source.train) for source in sources}) > 1:
-        raise UserError("scenario=class: all tasks need images of the same data set.")
-    order = list(dict.fromkeys(label for source in sources for label in source.classes))
-    place = {label: at for at, label in enumerate(order)}
-    return [[place[label] for label in source.classes] for source in sources]
 
 
 def _tensors(data: Images) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,17 @@
-"""Studies: a table or figure of the paper as a file that says what to train and how to show it.
+"""Studies: a table or figure of a paper as a file that says what to train and how to show it.
 
 A study is a TOML file with `title`, `seeds`, and one or more `[[grid]]` with `methods` and
-`benchmarks` as `clbench run` takes them. It may have `caption`, `columns`, `figure`, and `[small]`:
-a smaller budget with `seeds`, values of the training protocol, and `tasks`, the most tasks per
-benchmark. `tasks` needs a benchmark with a parameter of that name. It cuts a stream of permutations
-short; a stream of classes gets more classes per task and keeps all its data. Instead of a grid a
-study may have `sizes`: benchmarks whose images are counted. Those of the paper are in
-`clbench/studies/`.
+`benchmarks` as `clbench run` takes them. It may have:
+
+- `paper`, the published paper that its tables stand beside, by default the first that fits;
+- `[protocol]`, values of the training protocol, which a grid may change in its own `protocol`;
+- `caption`, `columns` and `figure`;
+- `[small]`, a smaller budget with `seeds`, values of the training protocol, and `tasks`, the most
+  tasks per benchmark. `tasks` needs a benchmark with a parameter of that name. It cuts a stream of
+  permutations short; a stream of classes gets more classes per task and keeps all its data.
+
+Instead of a grid a study may have `sizes`: benchmarks whose images are counted. The studies that
+come with clbench are in `clbench/studies/`.
 """
 
 import importlib.resources
@@ -20,6 +25,8 @@ from msgspec import Meta, Struct
 from clbench.errors import UserError, unknown
 from clbench.files import read_toml
 from clbench.grid import MOST_SEEDS, check_count, make_grid
+from clbench.labels import protocol_label
+from clbench.papers import names
 from clbench.protocol import PROTOCOL_FIELDS
 from clbench.record_file import in_words
 from clbench.registry import check_setting
@@ -39,6 +46,8 @@ class Grid(Struct, frozen=True, forbid_unknown_fields=True):
 
     methods: str
     benchmarks: str
+    protocol: dict[str, Any] = {}
+    """Values of the training protocol for this block alone."""
 
 
 class Study(Struct, frozen=True, kw_only=True):
@@ -54,6 +63,10 @@ class Study(Struct, frozen=True, kw_only=True):
     small: dict[str, Any] = {}
     sizes: str = ""
     """Benchmarks whose images are counted; such a study trains nothing."""
+    paper: str = ""
+    """The published paper that its tables stand beside."""
+    protocol: dict[str, Any] = {}
+    """Values of the training protocol, in every budget."""
     caption: str = ""
     """The beginning of captions; the title if there is none."""
 
@@ -68,10 +81,11 @@ class Study(Struct, frozen=True, kw_only=True):
         """All runs of the study."""
         seeds, changes = self.budget(budget)
         tasks = changes.pop("tasks", None)
-        how = (list(range(seeds)), changes, threads, device, tasks)
+        how = (threads, device, tasks)
         cells: list[Cell] = []
         for block in self.grid:
-            cells += make_grid(block.methods, block.benchmarks, *how)
+            values = self.protocol | block.protocol | changes
+            cells += make_grid(block.methods, block.benchmarks, list(range(seeds)), values, *how)
             check_count(len(cells))
         return list({cell.id: cell for cell in cells}.values())
 
@@ -84,6 +98,7 @@ class Study(Struct, frozen=True, kw_only=True):
         words += [f"{key}={value}" for key, value in changes.items()]
         whole = _counted(self.seeds, "seed")
         full = "" if budget == "paper" else f"; the full one has {whole} and no cut"
+        words += [protocol_label(self.protocol, 1, "cpu")] if self.protocol else []
         about = (self.caption or self.title).rstrip(".")
         return f"{about}. Study {self.name}, budget {budget}: {', '.join(words)}{full}."
 
@@ -105,7 +120,7 @@ def find_study(text: str, files: bool = False) -> Study:
         file: Any = Path(text)
         if not os.path.exists(file):  # also of a path that can be none
             raise UserError(
-                f"There is no file {text}. `clbench study ls` lists the paper's studies."
+                f"There is no file {text}. `clbench study ls` lists the studies of clbench."
             )
     else:
         known = shipped()
@@ -127,6 +142,9 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
     if isinstance(small, dict):
         reduced = {key: _reduction(key, value, where) for key, value in small.items()}
         content = content | {"small": reduced}
+    content = _with_protocol(content, where)
+    if isinstance(grid := content.get("grid"), list):
+        content |= {"grid": [_with_protocol(block, f"{where}: grid") for block in grid]}
     try:
         study = msgspec.convert(content | {"name": name}, Study)
     except msgspec.ValidationError as error:
@@ -138,7 +156,22 @@ def _checked(name: str, content: dict[str, Any], where: str, files: bool) -> Stu
             raise unknown(f"column in {where}:", column, COLUMNS)
     if study.figure not in ("", *KINDS):
         raise unknown(f"figure in {where}:", study.figure, KINDS)
+    if study.paper and study.paper not in names():
+        raise unknown(
+            f"paper in {where}:", study.paper, names(), "`clbench ls published` lists them."
+        )
     return study
+
+
+def _with_protocol(content: Any, where: str) -> Any:
+    """The same with checked values of the training protocol, if it has some."""
+    if not isinstance(content, dict) or not isinstance(content.get("protocol"), dict):
+        return content
+    for key in (protocol := content["protocol"]):
+        if key not in PROTOCOL_FIELDS:
+            raise unknown(f"value in {where}: protocol.", key, PROTOCOL_FIELDS)
+    checked = {k: PROTOCOL_FIELDS[k].check(v, f"{where}: protocol") for k, v in protocol.items()}
+    return content | {"protocol": checked}
 
 
 def _reduction(key: str, value: Any, where: str) -> Any:

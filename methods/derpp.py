@@ -8,8 +8,10 @@ network gave in the step after which the sample was offered.
 Avalanche's own strategy is not used: it needs outputs without a task label, which a multi-head
 network does not have, and it keeps a balanced memory instead of a reservoir.
 
-Differs from the paper in: z holds the outputs of the sample's own head, or of the classes seen so
-far where one head has all classes, while the paper's head has the outputs of later classes too; z
+With one head for all classes (`class`), the outputs of later classes are in use from the first task
+on, as in the paper and unlike in the other methods: z also keeps them low on replayed samples.
+
+Differs from the paper in: with one head per task, z holds the outputs of the sample's own head; z
 comes from the training step, with dropout if the network has it.
 """
 
@@ -22,7 +24,8 @@ from torch.nn import functional as F
 
 from clbench.declare import NonNegativeFloat, PositiveInt
 from clbench.method import Method
-from clbench.networks import ordinary
+from clbench.networks import MultiHead, backbone
+from clbench.scenario import TASK
 from clbench.stream import Stream
 from clbench.training import Strategy
 from clbench.training.buffers import BufferPlugin, Reservoir, capacity
@@ -60,17 +63,15 @@ class DERPPPlugin(BufferPlugin):
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         z = strategy.mb_output.detach()
-        z = F.pad(z, (0, self.width - z.shape[1]), value=torch.inf)
+        z = F.pad(z, (0, self.width - z.shape[1]))
         columns = (strategy.mb_x, strategy.mb_y, strategy.mb_task_id, z)
         self.buffer.offer(*(column.cpu() for column in columns))
 
 
 def distance(out: Tensor, z: Tensor) -> Tensor:
-    """The mean squared difference where both have an output: a narrow head has fewer (-inf), and so
-    had one head when it knew fewer classes (inf)."""
-    z = z[:, : out.shape[1]]
-    there = out.isfinite() & z.isfinite()
-    return F.mse_loss(out[there], z[there])
+    """The mean squared difference, without the places where a narrow head has no output (-inf)."""
+    there = out.isfinite()
+    return F.mse_loss(out[there], z[:, : out.shape[1]][there])
 
 
 class DERPP(Method):
@@ -98,4 +99,7 @@ class DERPP(Method):
     def build(self, stream: Stream) -> Strategy:
         size, width = capacity(stream, self.per_class, self.buffer), max(stream.heads)
         plugin = DERPPPlugin(size, width, self.alpha, self.beta, self.replay_batch)
-        return Strategy(model=ordinary(stream), stream=stream, plugins=[plugin])
+        one_head = stream.scenario != TASK
+        seen = stream.heads * len(stream) if one_head else None
+        model = MultiHead(backbone(stream.network, stream.input_shape), stream.heads, seen)
+        return Strategy(model=model, stream=stream, plugins=[plugin])

@@ -14,6 +14,8 @@ import pytest
 TINY = '''
 """Some tasks of made-up 6x6 images, not easy enough to be told apart without a mistake."""
 
+from typing import Literal
+
 import numpy as np
 
 from clbench.benchmark import Benchmark
@@ -27,8 +29,11 @@ class Tiny(Benchmark):
 
     title = "Tiny"
     protocol = {"lr": 0.1, "batch_size": 16, "epochs": 2}
+    added = ("scenario",)
     tasks: PositiveInt = 3
     """number of tasks"""
+    scenario: Literal["task", "class", "domain"] = "task"
+    """what the labels are; in domain, all tasks are the same"""
 
     def sources(self, data, seed):
         rng = np.random.default_rng(7)
@@ -40,9 +45,10 @@ class Tiny(Benchmark):
             return Images((patterns[labels] + noise).astype(np.uint8), labels.astype(np.int64))
 
         train, test = images(40), images(20)
-        return [
-            Source(train, test, (2 * k, 2 * k + 1), (0.5,), (0.25,)) for k in range(self.tasks)
-        ]
+        pairs = [(2 * k, 2 * k + 1) for k in range(self.tasks)]
+        if self.scenario == "domain":
+            pairs = [(0, 1)] * self.tasks
+        return [Source(train, test, pair, (0.5,), (0.25,)) for pair in pairs]
 '''
 
 PLAIN = '''
@@ -140,12 +146,15 @@ def method_file(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def cell(tiny: Path) -> Callable[..., Any]:
-    """One cell on the tiny benchmark."""
+    """One cell on the tiny benchmark, in the first scenario that the method declares."""
 
     def make(method: str = "finetune", seed: int = 0, benchmark: str = "", **overrides: Any) -> Any:
-        from clbench.grid import make_grid
+        from clbench.grid import chosen, make_grid
 
-        return make_grid(method, benchmark or str(tiny), [seed], overrides)[0]
+        declaration, _ = chosen("method", method)[0]
+        scenario = next(iter(declaration.meta.get("scenarios", ())), "task")
+        own = f"{tiny}[scenario={scenario}]" if scenario != "task" else str(tiny)
+        return make_grid(method, benchmark or own, [seed], overrides)[0]
 
     return make
 

@@ -8,6 +8,7 @@ import torch
 
 import clbench.runner
 from clbench.build import make_stream as stream_of
+from clbench.conformance.trial import first_scenario
 from clbench.data import Images
 from clbench.errors import UserError
 from clbench.grid import cell_of, make_grid
@@ -121,6 +122,14 @@ def test_what_cannot_be_built_is_said_before_training(clbench, here):
         assert not list((here / "results" / "records").glob("*.json"))
 
 
+def test_a_dry_run_knows_the_models_of_torchvision(clbench, here):
+    command = "run --methods finetune --benchmarks ./tiny.py --dry-run --backbone torchvision:"
+    wrong = clbench(command + "resnet19")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "Unknown torchvision model 'resnet19'. Did you mean 'resnet18'" in wrong.err
+    assert clbench(command + "resnet18").code == 0
+
+
 def test_a_strangers_settings_name_no_file(clbench, here):
     for value in ("./my_net.py", "my_net.py:backbone"):
         (here / "c.toml").write_text(f'backbone = "{value}"\n')
@@ -149,9 +158,10 @@ def colours():
     images = Images((shades[labels] + noise).clip(0, 255).astype(np.uint8), labels)
     sources = [Source(images, images, c, (0.5,) * 3, (0.25,) * 3) for c in ((0, 1), (2, 3))]
 
-    def make(backbone, **changes):
+    def make(backbone, scenario="task", **changes):
         protocol = Protocol(lr=0.01, batch_size=16, epochs=1).changed(changes)
-        return Stream(sources, name="colours", backbone=backbone, protocol=protocol, seed=0)
+        settings = {"name": "colours", "seed": 0, "scenario": scenario}
+        return Stream(sources, backbone=backbone, protocol=protocol, **settings)
 
     return make
 
@@ -170,11 +180,13 @@ def learned(name, stream):
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_methods_learn_on_resnet18_and_on_a_users_network(name, colours, net):
     # 20 images per task, 17 to train on: the last batch of 16 takes the one that is left
-    strategy = learned(name, colours("torchvision:resnet18"))
+    scenario = first_scenario(declarations("method")[name])
+    strategy = learned(name, colours("torchvision:resnet18", scenario))
     assert strategy.memory().architecture == of_model(strategy.model)
     assert of_model(strategy.model) == 4 * (11_176_512 + 2 * 2 * 513)
-    own = learned(name, colours(str(net), epochs=6, lr=0.05))
-    assert own.accuracy(1) > 75
+    own = learned(name, colours(str(net), scenario, epochs=6, lr=0.05))
+    own.accuracy(1)
+    assert (own.tally.accuracy_given if scenario == "class" else own.tally.accuracy) > 75
 
 
 @pytest.mark.parametrize("name", sorted(INSIDE | OWN))

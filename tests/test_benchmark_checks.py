@@ -231,4 +231,5 @@ def test_check_takes_a_file_as_what_it_holds(
     result = clbench(f"check {neither}")
     assert result.code == 2
     assert "holds neither a method nor a benchmark" in result.err
+    assert "A backbone is tried by a run: clbench run --methods finetune" in result.err
     assert clbench("check split-mnist-5k").code == 0

@@ -1,15 +1,22 @@
 """Memories of past samples."""
 
+from collections import Counter
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from clbench.conformance import small_stream
+from clbench.errors import UserError
+from clbench.grid import make_grid
 from clbench.memory import Memory
-from clbench.training.buffers import Buffer, ClassBuffer, Reservoir, Union
+from clbench.methods.agem import AGEM
+from clbench.methods.derpp import DERPP
+from clbench.methods.er_res import ERReservoir
+from clbench.training.buffers import Buffer, ClassBuffer, Replay, Reservoir, Union
 
 
 def samples(start: int, n: int, task: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -187,3 +194,57 @@ def test_a_union_replays_at_the_rate_of_the_memory() -> None:
     assert torch.equal(shares.sum(1), torch.full((400,), 25.0))
     # hypergeometric: variance 10 * 1/4 * 3/4 * 90/99, so the mean of 400 is within 4 sigma
     assert (shares.mean(0) - 2.5).abs().max() < 4 * (10 * 0.25 * 0.75 * 90 / 99 / 400) ** 0.5
+
+
+def test_a_last_batch_that_is_too_small_joins_the_one_before() -> None:
+    """Batch normalisation cannot train on one sample."""
+    buffer = Buffer()
+    buffer.append(*samples(0, 9))
+    assert [len(y) for _, y, _ in Replay(buffer, 4, "cpu")] == [4, 4, 1]
+    assert [len(y) for _, y, _ in Replay(buffer, 4, "cpu", least=2)] == [4, 5]
+    loader = [list(samples(9, 8))]
+    assert [len(y) for _, y, _ in Union(loader, 8, buffer, 4, least=2)] == [4, 4, 4, 5]
+    assert len(Union(loader, 8, buffer, 4, least=2)) == 4
+    assert [len(y) for _, y, _ in Replay(buffer, 20, "cpu", least=30)] == [9]
+
+
+def test_a_replay_gives_every_sample_once_in_a_new_order() -> None:
+    buffer = Buffer("z")
+    buffer.append(*samples(0, 9), torch.zeros(9, 2))
+    replay = Replay(buffer, 4, "cpu")
+    passes = [[torch.cat(column) for column in zip(*replay, strict=True)] for _ in range(2)]
+    for x, y, _ in passes:
+        assert sorted(x.flatten().tolist()) == list(range(9))
+        assert torch.equal(y, x.flatten().long() % 7)
+    assert not torch.equal(passes[0][0], passes[1][0])
+
+
+@pytest.mark.parametrize("method", [ERReservoir, DERPP])
+def test_a_reservoir_may_be_given_in_samples(method: Any) -> None:
+    stream = small_stream(1)  # of 7 classes
+    sizes = {"per_class": 2, "buffer": 30}
+    for given, size in ({"per_class": 2}, 14), ({"buffer": 30}, 30), (sizes, 30):
+        assert method(**given).build(stream).plugins[1].buffer.size == size
+
+
+def test_a_gem_divides_its_buffer_among_the_classes_of_all_tasks() -> None:
+    stream = small_stream(1)  # of 7 classes
+    strategy: Any = AGEM(buffer=30).build(stream)
+    for k in range(3):
+        strategy.learn(k)
+    y, t = (strategy.plugins[1].buffer.columns[c] for c in "yt")
+    assert Counter(zip(t.tolist(), y.tolist(), strict=True)) == {
+        (k, c): 4 for k, own in enumerate(stream.classes) for c in range(own)
+    }
+    assert strategy.memory().replay == 28 * 784 * 4
+    with pytest.raises(UserError, match=r"buffer=6 has no room .* stream's 7 classes[.]"):
+        AGEM(buffer=6).build(stream)
+
+
+@pytest.mark.parametrize("name", ["agem", "er-res", "derpp"])
+def test_a_buffer_that_is_not_given_leaves_the_id_as_it_was(name: str) -> None:
+    def spec(text: str) -> Any:
+        return make_grid(text, "split-mnist-5k", [0], {})[0].versioned().method.params
+
+    assert "buffer" not in spec(name)
+    assert spec(f"{name}[buffer=200]") == spec(name) | {"buffer": 200}

@@ -21,6 +21,7 @@ from clbench.reading import read_declaration
 from clbench.record import Part
 from clbench.record_file import read
 from clbench.registry import declarations, import_class, installed, read_again, select
+from clbench.runner import run
 
 SCALED = """
 from clbench import Method, Strategy, ordinary
@@ -267,6 +268,34 @@ def test_the_code_of_an_entry_point_is_its_package(site: Callable[..., Path]) ->
     assert declarations("method")["mine"].digest != mine.digest
     other = Code(mine.code.modules, "offered 1.1")
     assert other.digest != mine.digest
+
+
+COMPUTED = "import importlib\nSCALE = importlib.import_module({}, __package__).SCALE"
+
+
+@pytest.mark.parametrize("kind", ["file", "package"])
+def test_a_module_whose_name_is_computed_is_told(
+    site: Callable[..., Path], tiny: Path, tmp_path: Path, place: Any, kind: str
+) -> None:
+    line = COMPUTED.format("'.' + 'helper'")
+    site(plain=scaled(line), helper="SCALE = 1.0", other="")
+    write(tmp_path, own=scaled(line), helper="SCALE = 1.0")
+    [cell] = make_grid(
+        "mine" if kind == "package" else str(tmp_path / "own.py"), str(tiny), [0], {}
+    )
+    record = run(cell, place)
+    assert record.decided == {"digest": f"without {'offered.' * (kind == 'package')}helper"}
+    known = {"package": {"offered": "1.0"}, "file": {}}[kind]
+    assert known.items() <= record.provenance.versions.items()
+
+
+def test_a_computed_name_of_another_package_is_no_matter(
+    tiny: Path, tmp_path: Path, place: Any
+) -> None:
+    line = COMPUTED.format("'js' + 'on'").replace(".SCALE", "") + "; SCALE = 1.0"
+    write(tmp_path, own=scaled(line), helper="")
+    [cell] = make_grid(str(tmp_path / "own.py"), str(tiny), [0], {})
+    assert run(cell, place).decided == {}
 
 
 def test_an_installed_module_that_has_changed_since_its_import_is_said(

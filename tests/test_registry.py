@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clbench.errors import UserError
+from clbench.grid import make_grid
 from clbench.registry import declarations, import_class, read_again, select, split_list
 
 
@@ -151,3 +153,16 @@ def test_a_method_without_a_family_is_still_listed(
     offer("super-one = offered.some_methods:One", TWO)
     result = clbench("ls methods")
     assert "super-one" in result.out  # type: ignore[attr-defined]
+
+
+def test_a_group_leaves_out_what_cannot_learn_in_the_scenario(tiny: Path) -> None:
+    def trained(methods: Any, scenario: str) -> list[str]:
+        return [c.method.name for c in make_grid(methods, f"{tiny}[scenario={scenario}]", [0], {})]
+
+    assert {"icarl", "er-ace"} & set(trained("@memory", "task")) == set()
+    assert {"acl", "hat"} <= set(trained("@all", "task"))
+    assert {"acl", "hat"} & set(trained("@all,ewc", "class")) == set()
+    assert {"icarl", "ewc"} <= set(trained("@memory,ewc", "class"))
+    assert "acl" in trained("@all,acl", "class")  # to be refused in words
+    assert "acl" in trained(["*ac*", "acl[per_class=2]"], "class")
+    assert trained("acl*", "class") == ["acl", "acl-joint"]  # so that there is something to say

@@ -54,10 +54,13 @@ def test_values_are_those_of_the_command_line(name: str, preset: str, embedded: 
 
 
 @pytest.mark.parametrize(("name", "preset"), list(presets()))
-def test_what_is_built_trains_the_same(name: str, preset: str, embedded: Stream) -> None:
+def test_what_is_built_trains_the_same(name: str, preset: str) -> None:
     given = {"preset": preset} if preset else {}
     text = f"{name}[preset={preset}]" if preset else name
-    [cell] = make_grid(text, "split-mnist-5k", [0], {"epochs": 1})
+    scenario = next(iter(METHODS[name].meta.get("scenarios", ())), "task")
+    benchmark = f"split-mnist-5k[scenario={scenario}]"
+    embedded = clbench.open_stream(benchmark, epochs=1)
+    [cell] = make_grid(text, benchmark, [0], {"epochs": 1})
     seed_everything(0, "init")
     ours: Any = import_class(METHODS[name])(**given).build(embedded)
     explicit = embedded.under(cell.spec.protocol)

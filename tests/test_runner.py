@@ -197,6 +197,51 @@ def test_a_method_may_refuse_a_stream(
     assert list((place.out / "records").iterdir()) == []
 
 
+OTHER = """
+from dataclasses import replace
+
+from clbench import Method, Strategy, ordinary
+from clbench.stream import Stream
+
+class {name}(Method):
+    title = "Other"
+    family = "reference"
+
+    def build(self, stream):
+        changed = replace(stream.protocol, epochs=1)
+        settings = {"name": stream.name, "backbone": stream.network, "protocol": stream.protocol}
+        other = OTHER
+        return Strategy(model=ordinary(other), stream=other)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        ("stream.under(changed)", True),
+        ("Stream(stream._sources, seed=5, **settings)", True),
+        ("Stream(stream._sources[::-1], seed=stream.seed, **settings)", True),
+        ("Stream(stream._sources, seed=stream.seed, **settings)", False),
+        ("stream.under(stream.protocol)", False),
+    ],
+)
+def test_a_method_that_trains_on_another_stream_is_refused(
+    cell: Callable[..., Any],
+    place: Any,
+    method_file: Callable[..., Path],
+    other: str,
+    refused: bool,
+) -> None:
+    path = str(method_file("other", OTHER.replace("OTHER", other)))
+    if not refused:
+        assert run(cell(path), place).status == "done"
+        return
+    with pytest.raises(
+        UserError, match="trains on another stream than the run's, or under another"
+    ):
+        run(cell(path), place)
+
+
 def test_a_device_that_is_not_there_is_refused(cell: Callable[..., Any], place: Any) -> None:
     made = cell()
     with pytest.raises(UserError, match="--device nonsense"):

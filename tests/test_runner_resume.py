@@ -105,6 +105,162 @@ def test_the_memory_of_a_run_is_the_largest_after_any_task(
     assert (record.memory.auxiliary, record.memory_found) == (2000, True)
 
 
+GLOBAL = """
+import functools
+
+from avalanche.training.plugins import SupervisedPlugin
+
+from clbench import Method, Strategy, ordinary
+
+class Tally:
+    tasks = 0
+
+TALLY, LIST = Tally(), []
+
+def counting():
+    tasks = 0
+    def count():
+        nonlocal tasks
+        tasks += 1
+    return count
+
+COUNT = counting()
+
+def defaults(seen=[]):
+    seen.append(1)
+
+class Plain(SupervisedPlugin):
+    def shared(self, tasks=[]):
+        tasks.append(1)
+
+    def after_training_exp(self, strategy, **kwargs):
+        CHANGE
+
+class {name}(Method):
+    title = "Global"
+    family = "regularization"
+
+    def build(self, stream):
+        return Strategy(model=ordinary(stream), stream=stream, plugins=[Plain()])
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "TALLY.tasks += 1",
+        "LIST.append(1)",
+        "COUNT()",
+        "defaults()",
+        "self.shared()",
+        "defaults.n = len(LIST) + 1",
+    ],
+)  # fmt: skip
+def test_a_run_with_state_in_its_module_says_that_it_starts_again_while_it_trains(
+    cell: Callable[..., Any], place: Any, method_file: Callable[..., Path], change: str
+) -> None:
+    path = str(method_file("global", GLOBAL.replace("CHANGE", change)))
+    events: list[Any] = []
+    record = run(cell(path), place, lambda cell, event: events.append(event))
+    why = "training changes a value of a module or a class, the loss, or hooks of the network"
+    assert record.starts_again == why
+    assert [e.text for e in events if isinstance(e, Note)] == [
+        f"{cell(path)} starts again if it is interrupted: {why}."
+    ]
+
+
+def test_a_module_whose_values_stay_is_resumable(
+    cell: Callable[..., Any], place: Any, method_file: Callable[..., Path]
+) -> None:
+    path = str(method_file("global", GLOBAL.replace("CHANGE", "pass")))
+    assert run(cell(path), place).starts_again == ""
+
+
+DEVIATES = """
+import torch
+from torch import nn
+from torch.optim import SGD
+from torch.optim.lr_scheduler import ExponentialLR
+from avalanche.training.plugins import SupervisedPlugin
+from clbench import Method, Strategy, ordinary
+
+class Stopping(Strategy):
+    def learn(self, k):
+        if k == 2 and PATH.exists():
+            raise KeyboardInterrupt
+        return super().learn(k)
+
+class Hook(SupervisedPlugin):
+    def __init__(self, change=lambda strategy: None, step=lambda: None):
+        super().__init__()
+        self.change, self.step = change, step
+
+    def after_training_exp(self, strategy, **kwargs):
+        self.change(strategy)
+
+    def after_training_epoch(self, strategy, **kwargs):
+        self.step()
+
+class Smooth(nn.Module):
+    def forward(self, out, y):
+        return nn.functional.cross_entropy(out, y, label_smoothing=0.3)
+
+def smooth(strategy):
+    strategy._criterion = LOSS
+
+class {name}(Method):
+    title = "Deviates"
+    family = "regularization"
+
+    def build(self, stream):
+        model = ordinary(stream)
+        own = SGD(model.parameters(), lr=0.1, momentum=0.5)
+        scheduler = ExponentialLR(own, 0.7)
+        strategy = Stopping(model=model, stream=stream, plugins=[PLUGIN])
+        DO
+        return strategy
+"""
+TORCHS = "nn.CrossEntropyLoss(label_smoothing=0.3)"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "do", "loss", "resumes"),
+    [
+        ("Hook()", "smooth(strategy)", TORCHS, True),
+        ("Hook()", "smooth(strategy)", "Smooth()", True),
+        ("Hook(smooth)", "pass", TORCHS, False),
+        ("Hook(smooth)", "pass", "Smooth()", False),
+        ("Hook(step=lambda: scheduler.step())", "strategy.optimizer = own", TORCHS, False),
+        ("Hook()", "strategy.optimizer, strategy.plugins[-1].kept = own, scheduler", TORCHS, True),
+    ],
+)
+def test_a_method_with_its_own_loss_or_scheduler_goes_on_or_starts_again(
+    cell: Callable[..., Any],
+    place: Any,
+    method_file: Callable[..., Path],
+    tmp_path: Path,
+    plugin: str,
+    do: str,
+    loss: str,
+    resumes: bool,
+) -> None:
+    text = DEVIATES.replace("PLUGIN", plugin).replace("DO", do).replace("LOSS", loss)
+    flag = tmp_path / "interrupt"
+    path = str(
+        method_file("deviates", f"from pathlib import Path\nPATH = Path({str(flag)!r})\n{text}")
+    )
+    undisturbed = run(cell(path), replace(place, out=place.out / "undisturbed"))
+    assert undisturbed.decided
+    flag.write_text("")
+    before = interrupted(cell, place, path)
+    assert (before.starts_again == "") is resumes
+    events: list[Any] = []
+    record = run(cell(path), place, lambda cell, event: events.append(event))
+    tasks = {e.task for e in events if isinstance(e, TaskEnded)}
+    assert tasks == ({3} if resumes else {1, 2, 3})
+    assert numbers(record) == numbers(undisturbed)
+
+
 class Evil:
     """Unpickled, it would write a file."""
 

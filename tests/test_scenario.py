@@ -300,3 +300,12 @@ class Mine(Benchmark):
     assert record.scenario == "class"
     assert len(record.confusion) == 2
     assert make_cell(cell.method, {}, cell.benchmark, {}, 0, {}).scenario == "class"
+
+
+def test_a_buffer_in_samples_is_not_shown_as_a_size_per_class(tmp_path: Path) -> None:
+    given = {"epochs": 1}
+    for name, shown in (("er-res[buffer=20]", ""), ("er-res[per_class=2]", "per_class")):
+        [cell] = make_grid(name, "split-mnist-5k", [0], given)
+        record = run(cell, Place(tmp_path, tmp_path))
+        assert record.replay_size == shown
+        assert record.memory.replay == 20 * 784 * 4

@@ -4,6 +4,8 @@ import collections
 import copy
 import io
 import random
+import sys
+import types
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -262,6 +264,23 @@ def test_what_no_state_holds_is_compared(where: str) -> None:
     LEFT["module"], Kept.count = kept  # as in a fresh process
     with pytest.raises(NotResumable, match="training changes a value of a module or a class"):
         other.load_state_dict(state)
+
+
+def test_a_plugin_that_is_added_to_watch_a_strategy_keeps_it_resumable() -> None:
+    strategy = _strategy()
+    strategy.begin(Plain)
+
+    class Watches(SupervisedPlugin):
+        """Of a module that the strategy does not know."""
+
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+    Watches.__module__ = "clbench_watches"
+    sys.modules["clbench_watches"] = types.ModuleType("clbench_watches")
+    strategy.plugins.append(Watches())
+    assert "outside" in strategy.state_dict()
+    del sys.modules["clbench_watches"]
 
 
 class Kept:

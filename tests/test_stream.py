@@ -111,7 +111,7 @@ def test_a_view_comes_before_the_scaling() -> None:
 
 @pytest.mark.parametrize(
     ("valid", "test", "words"),
-    [(0.2, {0: 3}, "validation"), (1.0, {0: 3}, "training"), (0.15, {1: 3}, "test")],
+    [(0.04, {0: 3}, "validation"), (1.0, {0: 3}, "training"), (0.15, {1: 3}, "test")],
 )
 def test_a_task_without_images_of_some_part_is_refused_in_words(
     valid: float, test: dict[int, int], words: str

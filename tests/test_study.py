@@ -1,6 +1,7 @@
 """Studies: the paper's are complete, a user's own are checked, and both train and report."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,11 @@ import pytest
 
 from clbench.errors import UserError
 from clbench.grid import make_grid
-from clbench.report.paper import rows
+from clbench.papers import Paper, Published, find_paper
+from clbench.record import Record
+from clbench.report.paper import unlike, versus
+from clbench.report.runs import runs_of
+from clbench.spec import Cell
 from clbench.study import find_study, shipped
 
 OWN = """
@@ -34,12 +39,83 @@ TABLES = [name for name in shipped() if name.startswith("table-") and not find_s
 def test_a_study_has_every_row_of_its_table(name: str) -> None:
     study = find_study(name)
     grid = {(c.labels["benchmark"], c.labels["method"], c.spec.seed) for c in study.cells("paper")}
-    for row in rows(name.removeprefix("table-")):
+    for row in find_paper("acl-2020").rows_of(name.removeprefix("table-")):
         usual = make_grid(row.method, row.benchmark, [0], {})[0]
         tasks = usual.spec.benchmark_params.get("tasks", row.tasks)
         stream = row.benchmark if row.tasks == tasks else f"{row.benchmark}[tasks={row.tasks}]"
         for seed in range(study.seeds):
             assert (stream, usual.labels["method"], seed) in grid, row
+
+
+def test_der_mnist_has_every_row_of_the_paper_under_its_protocol() -> None:
+    study = find_study("der-mnist")
+    assert study.paper == "der-2020"
+    paper = find_paper(study.paper)
+    runs = runs_of(_as_if_run(cell) for cell in study.cells("paper"))
+    assert len({run.id for run in runs}) == len(runs) == study.seeds * len(_own(paper))
+    missing = {row.where for row in _own(paper)}
+    for run in runs:
+        beside = versus([run], [paper])
+        assert beside is not None, run
+        row = beside.find(run)
+        assert row is not None, run
+        assert unlike(run, row) == "", row
+        missing.discard(row.where)
+    assert missing == set()
+
+
+def _own(paper: Paper) -> list[Published]:
+    """The rows that clbench has a method for."""
+    return [row for row in paper.rows if row.method]
+
+
+def _as_if_run(cell: Cell) -> Record:
+    tasks = cell.spec.benchmark_params["tasks"]
+    return Record(
+        id=cell.id, spec=cell.versioned(), differs=cell.differs, scenario=cell.scenario, tasks=tasks
+    )
+
+
+def test_a_study_may_have_a_protocol_of_its_own_and_of_a_grid(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = """title = "Mine"
+    [protocol]
+    epochs = 2
+    valid = 0
+    [[grid]]
+    methods = "finetune"
+    benchmarks = "split-mnist-5k"
+    [[grid]]
+    methods = "ewc"
+    benchmarks = "split-mnist-5k"
+    protocol = { lr = 0.5, epochs = 3 }
+    [small]
+    epochs = 1
+    """
+    path.write_text(text)
+    study = find_study(str(path))
+
+    def values(budget: str) -> list[tuple[float, int, float]]:
+        protocols = [cell.spec.protocol for cell in study.cells(budget)]
+        return [(p.lr, p.epochs, p.valid) for p in protocols]
+
+    assert values("paper") == [(0.03, 2, 0.0), (0.5, 3, 0.0)]
+    assert values("small") == [(0.03, 1, 0.0), (0.5, 1, 0.0)]
+    assert "epochs=2,valid=0" in study.note("paper")
+    for wrong, sentence in (
+        ("epoch = 2", "protocol. 'epoch'. Did you mean 'epochs'"),
+        ("epochs = 0", "epochs=0 is not"),
+        ('backbone = "./evil.py"', "names the file './evil.py'"),
+    ):
+        path.write_text(text.replace("epochs = 2", wrong))
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            find_study(str(path))
+        path.write_text(text.replace("lr = 0.5, epochs = 3", wrong))
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            find_study(str(path))
+    path.write_text(f'paper = "der-2021"\n{text}')
+    with pytest.raises(UserError, match="Did you mean 'der-2020'"):
+        find_study(str(path))
 
 
 def test_the_latent_spaces_are_of_two_rows_of_the_ablation_without_l_diff() -> None:
@@ -155,7 +231,6 @@ def test_a_study_of_ones_own_trains_and_reports(
     assert result.code == 0, result.err
     assert "Study mine, budget small: 1 seed, epochs=1" in result.out
     assert "forgetting %" in result.out
-    assert "vs paper" in result.out
     assert {path.suffix for path in (out / "studies" / "mine").glob("figure-matrix-*")} == {
         ".pdf", ".svg", ".png", ".txt"
     }  # fmt: skip

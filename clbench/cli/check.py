@@ -66,7 +66,8 @@ def _kind(name: str) -> str:
                 if "found none" in str(no_method):
                     raise UserError(
                         f"{path} holds neither a method nor a benchmark: it needs one class "
-                        "derived from Method or from Benchmark."
+                        "derived from Method or from Benchmark. (A backbone is tried by a run: "
+                        f"clbench run --methods finetune --epochs 1 --backbone {name})"
                     ) from None
                 return "method"
             return "benchmark"

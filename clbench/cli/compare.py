@@ -1,4 +1,4 @@
-"""`clbench compare`: two methods, two folders of records, or one of them and the paper."""
+"""`clbench compare`: two methods, two folders of records, or one of them and a paper."""
 
 import dataclasses
 import json
@@ -14,9 +14,10 @@ from clbench.cli.options import json_option, out_option, subcommand, warn
 from clbench.cli.selection import chosen, read_runs
 from clbench.editions import matches
 from clbench.errors import UserError, unknown
+from clbench.papers import Paper, Published, named_paper, names, shipped
 from clbench.report.columns import COLUMNS
-from clbench.report.compare import Comparison, Key, against_paper, by_seed, compare, unpaired
-from clbench.report.paper import Published, document, published_run
+from clbench.report.compare import Comparison, against_paper, by_seed, compare, unpaired
+from clbench.report.paper import unlike, versus
 from clbench.report.runs import Run, runs_of
 from clbench.report.words import few
 from clbench.store import Store
@@ -26,7 +27,10 @@ MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 
 
 @subcommand(
-    "compare finetune ewc", "compare results other-results --column bwt", "compare paper acl --json"
+    "compare finetune ewc",
+    "compare results other-results --column bwt",
+    "compare paper acl --json",
+    "compare acl-2020 acl",
 )
 @click.argument("a")
 @click.argument("b")
@@ -35,15 +39,16 @@ MEASURED = tuple(key for key, column in COLUMNS.items() if column.best)
 @click.option("--alpha", default=0.05, help="Significance level.")
 @json_option
 def command(a: str, b: str, out: str, column: str, alpha: float, as_json: bool) -> None:
-    """Compare B with A: two methods of --out, two folders of records, or `paper` and one of them.
+    """Compare B with A: two methods of --out, two folders of records, or a paper and one of them.
 
-    Runs are paired by seed. The exit code is 1 if B is worse somewhere, or if it is a folder that
-    lacks a result of A's.
+    A paper is one that `clbench ls published` lists, a TOML file of your own, or `paper` for the
+    first that has numbers for the stream. Runs are paired by seed. The exit code is 1 if B is worse
+    somewhere, or if it is a folder that lacks a result of A's.
     """
     if not 0 < alpha < 1:
         raise UserError(f"--alpha {alpha:g}: give a number between 0 and 1.")
     missing: list[str] = []
-    if "paper" in (a, b):
+    if _is_paper(a) or _is_paper(b):
         lines = _with_paper(a, b, out, column, alpha)
     else:
         folders = [_is_folder(side, out) for side in (a, b)]
@@ -116,29 +121,47 @@ def _is_side(side: str, run: Run) -> bool:
     return label == run.method and matches(f"{name}@{code}", run.made("method"))
 
 
+def _is_paper(side: str) -> bool:
+    return side == "paper" or side.endswith(".toml") or side in names()
+
+
 def _with_paper(a: str, b: str, out: str, column: str, alpha: float) -> list[Comparison]:
-    if a == b:
-        raise UserError("The paper cannot be compared with itself: name a method or a folder.")
-    if b == "paper":
-        raise UserError(f"Put the paper first: clbench compare paper {a}.")
+    if _is_paper(a) and _is_paper(b):
+        raise UserError(
+            "A paper cannot be compared with itself or another: name a method or folder."
+        )
+    if _is_paper(b):
+        raise UserError(f"Put the paper first: clbench compare {b} {a}.")
     if column not in ("acc", "bwt"):
-        raise UserError(f"The paper can be compared by acc or bwt, not by {column}.")
+        raise UserError(f"A paper can be compared by acc or bwt, not by {column}.")
+    papers = shipped() if a == "paper" else [named_paper(a)]
     runs = [run for run in _runs(b, out) if run.counted]
-    usual = [run for run in runs if not run.budget and not run.notes]
+    rows = _published(runs, papers)
+    if not rows:
+        made = sorted({f"{run.method} on {run.benchmark}" for run in runs})
+        whose = "The paper" if a == "paper" else papers[0].cite
+        raise UserError(f"{whose} has no row for {', '.join(made)}.")
+    usual = [run for run in runs if run.id in rows and not unlike(run, rows[run.id][0])]
     if not usual:
         reason = "the full protocol and the whole data, as in the paper"
         raise UserError(f"No finished run of {b} has {reason}.")
-    if left := len(runs) - len(usual):
+    if left := len(rows) - len(usual):
         warn([f"{left} runs are left out: their budget or data differ from the paper's."])
     pairs = by_seed(usual, "method", b)
-    rows: dict[Key, tuple[Published, int]] = {}
-    for key, seeds in pairs.items():
-        if (row := published_run(next(iter(seeds.values())))) is not None:
-            rows[key] = (row, document(row.table)["runs"])
-    if not rows:
-        names = sorted({f"{run.method} on {run.benchmark}" for run in usual})
-        raise UserError(f"The paper has no row for {', '.join(names)}.")
-    return against_paper(pairs, rows, column, alpha)
+    heads = {key: next(iter(seeds.values())) for key, seeds in pairs.items()}
+    return against_paper(pairs, {key: rows[run.id] for key, run in heads.items()}, column, alpha)
+
+
+def _published(runs: list[Run], papers: list[Paper]) -> dict[str, tuple[Published, int]]:
+    """By the id of a run: the first paper's row for it, and how many runs that row has."""
+    found: dict[str, tuple[Published, int]] = {}
+    for benchmark in sorted({run.benchmark for run in runs}):
+        mine = [run for run in runs if run.benchmark == benchmark]
+        beside = versus(mine, papers)
+        for run in mine if beside else ():
+            if beside and (row := beside.find(run)) is not None:
+                found[run.id] = row, beside.paper.tables[row.table].runs or 0
+    return found
 
 
 def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) -> str:
@@ -156,14 +179,14 @@ def _text(lines: list[Comparison], a: str, b: str, column: str, alpha: float) ->
         ]
         for line in lines
     ]
-    shared = "method" if a == "paper" or os.path.isdir(a) else "protocol"
+    shared = "method" if _is_paper(a) or os.path.isdir(a) else "protocol"
     head = ["benchmark", shared, "seeds", "A", "B", "B - A", "95 % interval", "p", "B is"]
     grid = fitted_table(rows, head, prose=(), right=head[2:-1])
     apart: dict[str, list[str]] = {}
     for line in lines:
         if line.made_with:
             apart.setdefault(line.made_with, []).append(f"{line.benchmark} {line.what}".strip())
-    test = "Welch's test" if a == "paper" else "paired t-test over seeds"
+    test = "Welch's test" if _is_paper(a) else "paired t-test over seeds"
     return (
         f"{COLUMNS[column].heading}: A = {a}, B = {b}\n\n{grid}\n\n"
         f"p: {test}, Holm's correction over all of them; better or worse if below {alpha:g}.\n"

@@ -1,6 +1,7 @@
 """`clbench ls`: what there is, one line each."""
 
 import json
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -14,26 +15,30 @@ from clbench.cli.options import (
     selection_options,
     subcommand,
 )
+from clbench.papers import Paper, shipped
 from clbench.registry import FAMILIES, declarations
 from clbench.store import Store
 from clbench.width import fitted_table
 
-_PROSE = {"title", "data", "parameters", "about", "method", "protocol"}
+_PROSE = {"table", "title", "data", "parameters", "about", "method", "protocol"}
 
 
-@subcommand("ls methods", "ls benchmarks --json", "ls results --out results")
-@click.argument("what", type=click.Choice(["methods", "benchmarks", "results"]))
+@subcommand("ls methods", "ls benchmarks --json", "ls results --out results", "ls published")
+@click.argument("what", type=click.Choice(["methods", "benchmarks", "results", "published"]))
 @out_option
 @selection_options
 @json_option
 def command(
     what: str, out: str, benchmarks: str | None, methods: str | None, as_json: bool
 ) -> None:
-    """List methods, benchmarks or results. --methods and --benchmarks choose results."""
+    """List methods, benchmarks, results or published tables. --methods and --benchmarks choose
+    results."""
     if what == "results":
         rows, hidden = _results(Store(existing_out(out)), methods, benchmarks)
         for sentence in hidden:
             click.echo(sentence, err=True)
+    elif what == "published":
+        rows = [row for paper in shipped() for row in _tables(paper)]
     else:
         rows = _installed(what.removesuffix("s"))
     if as_json:
@@ -67,6 +72,23 @@ def _installed(kind: str) -> list[dict[str, Any]]:
     # a family of a plugin's own comes last
     rows.sort(key=lambda row: [*FAMILIES, row.get("family")].index(row.get("family")))
     return rows
+
+
+def _tables(paper: Paper) -> Iterator[dict[str, Any]]:
+    """A row per table and stream of a paper; tables without measured numbers are left out."""
+    for name, table in paper.tables.items():
+        rows = paper.rows_of(name)
+        for benchmark, scenario in sorted({row.stream for row in rows}):
+            mine = [row for row in rows if row.stream == (benchmark, scenario)]
+            yield {
+                "name": paper.name,
+                "paper": paper.cite,
+                "table": table.title,
+                "benchmark": benchmark,
+                "scenario": scenario,
+                "tasks": sorted({row.tasks for row in mine}),
+                "rows": len(mine),
+            }
 
 
 def _results(

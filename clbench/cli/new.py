@@ -1,6 +1,7 @@
-"""`clbench new`: a commented file to start a method, a benchmark or a backbone from."""
+"""`clbench new`: a commented file to start a method, a benchmark, a backbone or a table from."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ import click
 from clbench.backbone import BUILT_IN
 from clbench.cli.options import subcommand
 from clbench.errors import UserError
+from clbench.papers import names
 from clbench.registry import declarations
 
 METHOD = '''"""{title}: what it does, its paper, and how it differs from the paper."""
@@ -90,15 +92,73 @@ def backbone(input_shape):
     )
 '''
 
-TEMPLATES = {"method": METHOD, "benchmark": BENCHMARK, "backbone": BACKBONE}
+PUBLISHED = """# {title}: published numbers to print beside measured ones, by
+#   clbench report --vs {path}
+# All numbers here are invented: replace them, and say from which copy you read them.
+title = "Example table"
+label = "Table 1"              # as the paper calls it; may be left out
+benchmark = "split-mnist-5k"   # `clbench ls benchmarks`; numbers stand only beside rows of this
+scenario = "task"              # stream and this scenario: task, class or domain
+tasks = 5
+setting = "two hidden layers of 256 units, SGD"   # network, optimizer and budget, in words
+runs = 3                       # runs per number; leave it out if it is not known
+notes = ["A contradiction in the paper, or what else a reader must know."]
+
+[paper]
+cite = "{title}, 2020"         # as headings and captions name it
+title = "The title of the paper"
+venue = "Where it appeared"    # may be left out, as may url
+
+# Values of the training protocol (`clbench run --help`) that are not the benchmark's own. A run
+# made with other values is "not comparable: other budget".
+[protocol]
+# epochs = 1
+# valid = 0
+
+[marks]                        # the sources that the paper names for its numbers; may be left out
+"" = "own run"
+"*" = "quoted from another paper"
+
+[[rows]]
+title = "ORD-FT"               # as the paper calls the row
+method = "finetune"            # as clbench has it: `clbench ls methods`
+acc = [85.0, 1.5]              # mean and standard deviation, or only the mean
+bwt = [-15.0, 2.0]
+
+[[rows]]
+title = "EWC"
+method = "ewc"
+also = ["ewc[strength=500]"]   # other values that the row is compared with
+mark = "*"
+acc = [90.0]
+arch = 1.1                     # MB of the network; replay = MB of the samples
+note = "quoted"
+
+[[rows]]
+title = "A method that clbench does not have"
+foreign = true
+acc = [95.0]
+# given = [98.0]               # scenario class: ACC with the task given
+# tasks, benchmark, scenario and protocol can also stand in a row
+"""
+
+TEMPLATES = {"method": METHOD, "benchmark": BENCHMARK, "backbone": BACKBONE, "published": PUBLISHED}
 TRY = {
     "method": ("check ./{path}", "run --methods ./{path},finetune"),
     "benchmark": ("check ./{path}", "run --methods finetune,ewc --benchmarks ./{path}"),
     "backbone": ("run --methods finetune,ewc --backbone ./{path}",),
+    "published": ("run --methods finetune,ewc", "report --vs {path}"),
 }
 """What a user may do with the new file."""
 USED = ("Memory", "Method", "Strategy", "Benchmark", "PositiveInt")
 """Names of classes that the files import."""
+
+
+def _taken(what: str) -> Collection[str]:
+    """The names that a new file must not have."""
+    if what == "published":
+        return names()
+    return BUILT_IN if what == "backbone" else declarations(what)
 
 
 @subcommand(
@@ -109,21 +169,22 @@ USED = ("Memory", "Method", "Strategy", "Benchmark", "PositiveInt")
     "run --methods finetune,ewc --benchmarks ./my_benchmark.py",
     "new backbone my-net",
     "run --methods finetune,ewc --backbone ./my_net.py",
+    "new published my-paper",
 )
 @click.argument("what", type=click.Choice(list(TEMPLATES)))
 @click.argument("name")
 def command(what: str, name: str) -> None:
-    """Write NAME.py in this folder: a method, benchmark or backbone of your own that already
-    runs."""
+    """Write NAME.py in this folder: a method, benchmark or backbone of your own that already runs.
+    For `published` it is NAME.toml: a table of published numbers for `report --vs`."""
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         raise UserError(f"{name!r} cannot be a {what}'s name: use small letters, digits and '-'.")
     words = re.split("[-_]", name)
     cls = "".join(w.title() for w in words)
-    taken = BUILT_IN if what == "backbone" else declarations(what)
-    if "-".join(words) in taken or (cls in USED and what != "backbone"):
+    if "-".join(words) in _taken(what) or (cls in USED and what in ("method", "benchmark")):
         raise UserError(f"The name {name!r} is taken: choose another.")
-    path = Path("_".join(words) + ".py")
-    text = TEMPLATES[what].format(name="-".join(words), title=" ".join(words).title(), cls=cls)
+    path = Path("_".join(words) + (".toml" if what == "published" else ".py"))
+    title = " ".join(words).title()
+    text = TEMPLATES[what].format(name="-".join(words), title=title, cls=cls, path=path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

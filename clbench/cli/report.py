@@ -1,19 +1,24 @@
 """`clbench report`: tables from the records of past runs, while others may still be going."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
-from clbench.cli.options import existing_out, out_option, selection_options, subcommand
+from clbench.cli.options import existing_out, out_option, selection_options, subcommand, warn
 from clbench.cli.selection import chosen, parse_formats, read_runs
 from clbench.editions import today
 from clbench.errors import UserError, unknown
+from clbench.papers import Paper, find_paper, own_paper
 from clbench.record import Record
 from clbench.registry import read_again, split_list
-from clbench.report import EXTRA, FORMATS, MAIN, Table, tables_of, terminal, write
-from clbench.report.runs import Run, runs_of
+from clbench.report import EXTRA, FORMATS, MAIN, Table, lacking, tables_of, terminal, write
+from clbench.report.runs import runs_of
 from clbench.store import Store
+
+ANY = "*"
+"""What `--vs-paper` means without a name."""
 
 
 @subcommand(
@@ -21,6 +26,7 @@ from clbench.store import Store
     "report --format md,tex --to tables",
     "report --methods 'ewc,@memory' --columns forgetting,aux",
     "report --vs-paper",
+    "report --vs my_paper.toml",
     "report --format tex --standalone",
     "report --format html",
     "report --serve",
@@ -38,7 +44,19 @@ from clbench.store import Store
 @click.option(
     "--columns", default="", show_default=False, help=f"Columns to add: {', '.join(EXTRA)}, or all."
 )
-@click.option("--vs-paper", is_flag=True, help="Add the paper's numbers as columns.")
+@click.option(
+    "--vs-paper",
+    is_flag=False,
+    flag_value=ANY,
+    metavar="[NAME]",
+    help="Add a paper's numbers as columns: of the paper that `clbench ls published` lists by this "
+    "name, or, without a name, of the first that has numbers for the stream and scenario.",
+)
+@click.option(
+    "--vs",
+    metavar="FILE.toml",
+    help="Add the numbers of a file: `clbench new published` writes one.",
+)
 @click.option("--standalone", is_flag=True, help="Make each .tex file a document of its own.")
 @click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1 and follow the runs.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port for --serve.  [default: 8765]")
@@ -49,7 +67,8 @@ def command(
     benchmarks: str | None,
     methods: str | None,
     columns: str,
-    vs_paper: bool,
+    vs_paper: str | None,
+    vs: str | None,
     standalone: bool,
     serve: bool,
     port: int | None,
@@ -66,13 +85,21 @@ def command(
         raise UserError(f"--port {port} needs --serve.")
     if serve:
         existing_out(out)
+    papers = _papers(vs_paper, vs)
     runs, problems = read_runs(out, serve, methods, benchmarks)
     keep = chosen(benchmarks, methods, runs)
     store = Store(Path(out))
     if serve:
-        _serve(store, port, extra, keep, (methods, benchmarks))
+        _serve(
+            store, port, {"columns": extra, "papers": papers, "keep": keep}, (methods, benchmarks)
+        )
         return
-    made = tables_of(runs, problems, columns=extra, vs_paper=vs_paper, keep=keep)
+    asked = vs_paper is not None or vs is not None
+    made = tables_of(runs, problems, columns=extra, vs_paper=asked, papers=papers, keep=keep)
+    if asked and (sentence := lacking(made, papers)):
+        if papers:
+            raise UserError(sentence)
+        warn([sentence])
     click.echo(terminal(made))
     folder, root = (Path(out) / "tables", Path(out)) if to is None else (to, None)
     records = store.each([])
@@ -83,8 +110,7 @@ def command(
 def _serve(
     store: Store,
     port: int | None,
-    extra: tuple[str, ...],
-    keep: Callable[[Run], bool],
+    layout: dict[str, Any],
     lists: tuple[str | None, ...],
 ) -> None:
     """Serve the page until Ctrl-C."""
@@ -94,7 +120,7 @@ def _serve(
         problems: list[str] = []
         read_again()
         runs = runs_of(store.each(problems), lambda names: today(names, *lists))
-        made = tables_of(runs, problems, columns=extra, keep=keep)
+        made = tables_of(runs, problems, **layout)
         return made, store.each([])
 
     with bind(PORT if port is None else port, Live(store.root / "records", build)) as server:
@@ -104,6 +130,17 @@ def _serve(
             server.serve_forever()
         except KeyboardInterrupt:
             click.echo("\nStopped. The records stay as they are.")
+
+
+def _papers(name: str | None, file: str | None) -> list[Paper] | None:
+    """The paper that a command names; None for all that clbench has."""
+    if name is not None and file is not None:
+        raise UserError("--vs-paper and --vs name two papers: give one.")
+    if name == "" or (file is not None and not file.endswith(".toml")):
+        raise UserError("--vs takes a file that ends in .toml, and --vs-paper the name of a paper.")
+    if file is not None:
+        return [own_paper(file)]
+    return None if name in (None, ANY) else [find_paper(str(name))]
 
 
 def _columns(text: str) -> tuple[str, ...]:

@@ -65,6 +65,8 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
             "zero_forgetting",
             "zero_forgetting_if",
             "backbones",
+            "scenario",
+            "scenarios",
             "datasets",
             "backbone",
         )
@@ -77,7 +79,7 @@ def _show_declaration(d: Declaration, as_json: bool) -> None:
     ]
     protocol = dict(d.meta.get("protocol", {}))
     if d.kind == "benchmark":
-        protocol = PROTOCOL_DEFAULTS | protocol
+        protocol = {k: v for k, v in (PROTOCOL_DEFAULTS | protocol).items() if v != ""}
     tuned = d.meta.get("tuned", {})
     if as_json:
         content = facts | {"doc": d.doc, "parameters": parameters}
@@ -124,6 +126,11 @@ def _show_run(record: Record, as_json: bool) -> None:
         columns = [f"task {i}" for i in range(1, record.tasks + 1)]
         data = "validation" if record.spec.trial else "test"
         title = f"R: {data} accuracy (%) on each task (columns), after learning each (rows)"
+        _show_numbers(title, "", columns, rows, ".2f")
+    if record.confusion:
+        rows = {f"task {k}": [*row] for k, row in enumerate(record.confusion, 1)}
+        columns = [f"classes of {i}" for i in range(1, record.tasks + 1)]
+        title = "Answers (%) on the samples of each task (rows) that lie in each task's classes"
         _show_numbers(title, "", columns, rows, ".2f")
     _show_diagnostics(record)
     if record.failure:

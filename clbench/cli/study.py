@@ -1,4 +1,4 @@
-"""`clbench study`: train what is missing of a table or figure of the paper, and show it."""
+"""`clbench study`: train what is missing of a table or figure of a paper, and show it."""
 
 import sys
 from pathlib import Path
@@ -9,6 +9,7 @@ import click
 from clbench.campaign import Outcome
 from clbench.cli.options import Training, subcommand, training_options, warn
 from clbench.cli.run import exit_code, show, train
+from clbench.papers import find_paper
 from clbench.store import Place
 from clbench.study import BUDGETS, Study, find_study, shipped
 from clbench.width import fitted_table
@@ -31,7 +32,7 @@ from clbench.width import fitted_table
 )
 @training_options
 def command(name: str, budget: str, allow_files: bool, training: Training) -> None:
-    """Train what is missing of a study of the paper, and show it beside the published numbers.
+    """Train what is missing of a study of a paper, and show it beside the published numbers.
 
     NAME is one that `clbench study ls` lists, or a TOML file of your own. Tables and figures go to
     OUT/studies/NAME.
@@ -46,7 +47,9 @@ def command(name: str, budget: str, allow_files: bool, training: Training) -> No
         return
     cells = study.cells(budget, training.threads, training.device)
     note = study.note(budget)
-    layout: dict[str, Any] = {"columns": study.columns, "vs_paper": True, "note": note}
+    papers = [find_paper(study.paper)] if study.paper else None
+    layout: dict[str, Any] = {"columns": study.columns, "note": note}
+    layout |= {"vs_paper": True, "papers": papers}
     folder = f"studies/{study.name}"
     if training.dry_run:
         click.echo(f"{note}\n")

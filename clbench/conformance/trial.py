@@ -33,9 +33,10 @@ Learner: TypeAlias = Strategy | StockStrategy
 class Trial:
     """One method on the small stream, trained once; the checks look at what is kept here."""
 
-    def __init__(self, declaration: Declaration, scenario: str = "") -> None:
-        """Without a scenario, in the first one that the method declares."""
-        self.declaration = declaration
+    def __init__(self, declaration: Declaration, scenario: str = "", **params: Any) -> None:
+        """Without a scenario, in the first one that the method declares; `params` in place of its
+        defaults."""
+        self.declaration, self.params = declaration, declaration.defaults | params
         self.cls = import_class(declaration)
         self.scenario = scenario or first_scenario(declaration)
         self.images = self.stream()
@@ -47,7 +48,7 @@ class Trial:
 
     def build(self, epochs: int = EPOCHS, **params: Any) -> Learner:
         """A fresh strategy on a fresh, equal stream."""
-        return built(self.cls(**self.declaration.defaults | params), self.stream(epochs))
+        return built(self.cls(**self.params | params), self.stream(epochs))
 
     def stream(self, epochs: int = EPOCHS) -> Stream:
         """A fresh small stream."""

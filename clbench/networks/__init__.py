@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from clbench.backbone import Network, find
-from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18
+from clbench.networks.backbones import MLP, AlexNet, Backbone, ResNet18, SmallMLP
 from clbench.networks.heads import MultiHead
 from clbench.scenario import TASK
 
@@ -15,6 +15,7 @@ __all__ = ["MLP", "AlexNet", "Backbone", "MultiHead", "ResNet18", "backbone", "h
 
 BACKBONES: dict[str, Callable[[Sequence[int]], Backbone]] = {
     "mlp": MLP,
+    "mlp-100": SmallMLP,
     "alexnet": AlexNet,
     "resnet18": ResNet18,
 }

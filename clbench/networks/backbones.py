@@ -41,6 +41,27 @@ class MLP(Backbone):
         self.layers = nn.Sequential(*layers)
 
 
+class _Pixels(nn.Module):
+    """The brightness from 0 to 1 of images that were standardized as those of MNIST are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 0.3081 + 0.1307
+
+
+class SmallMLP(MLP):
+    """The network of Buzzega et al. (2020) on MNIST: two hidden layers of 100 ReLU units, Xavier's
+    initial weights, no initial biases. It sees images from 0 to 1, which makes its gradients, and
+    so its learning rates, other than those for standardized images."""
+
+    def __init__(self, input_shape: Sequence[int]) -> None:
+        super().__init__(input_shape, width=100)
+        self.layers.insert(0, _Pixels())
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+
 class AlexNet(Backbone):
     """The AlexNet-like network of HAT (Serra et al., 2018), with the paper's parameter counts.
 

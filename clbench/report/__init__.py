@@ -11,7 +11,7 @@ warning in the record (`lays_open`). The same records give the same bytes, in an
 """
 
 from clbench.report.columns import COLUMNS, EXTRA, MAIN
-from clbench.report.table import Table, tables, tables_of
+from clbench.report.table import Table, lacking, tables, tables_of
 from clbench.report.terminal import terminal
 from clbench.report.write import FORMATS, write
 
@@ -21,6 +21,7 @@ __all__ = [
     "FORMATS",
     "MAIN",
     "Table",
+    "lacking",
     "tables",
     "tables_of",
     "terminal",

@@ -1,7 +1,9 @@
 """The columns a table can have: heading, decimals, which way is better, and the formula."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
+from clbench.report.escape import latex
 from clbench.scenario import CLASS, TASK
 
 
@@ -17,6 +19,8 @@ class Column:
     best: int = 0
     decimals: int = 2
     unit: str = ""
+    published: bool = False
+    """Read from a paper's tables, not measured."""
 
     @property
     def field(self) -> str:
@@ -34,7 +38,6 @@ _MEMORY = (
     r"Memory: 4~bytes per number, 1~MB $=10^6$~bytes.",
 )
 _RATE = "Samples/s: samples per second of training, replayed ones included."
-_PAPER = "Paper: as published by Ebrahimi et al., 2020."
 _MATCH = (
     "A measured ACC matches within 2 published standard deviations (sd), within 1 point (pp) "
     "where none is published."
@@ -122,20 +125,6 @@ _ALL = (
     Column("epochs", "epochs", "Epochs: per task, mean over tasks.", decimals=1),
 )  # fmt: skip
 COLUMNS = {column.key: column for column in _ALL}
-PAPER = (
-    Column("paper-acc", "paper ACC %", _PAPER),
-    Column("paper-bwt", "paper BWT %", _PAPER),
-    Column("paper-mb", "paper MB", "Paper MB: architecture + replay buffer.", decimals=1),
-    Column(
-        "paper-intransigence",
-        "paper I",
-        "Paper I: as printed there, of unclear unit.",
-        "Paper $I$: as printed there, of unclear unit.",
-        decimals=4,
-    ),
-    Column("paper-word", "vs paper", _MATCH, _MATCH.replace("1 point", "1~point")),
-)
-"""The columns of `--vs-paper`: read from the paper's tables, not measured."""
 MAIN = ("acc", "bwt", "arch", "replay", "time")
 """The columns of every table."""
 BY_SCENARIO: dict[str, tuple[str, ...]] = {CLASS: ("average", "given")}
@@ -144,13 +133,27 @@ EXTRA = tuple(key for key in COLUMNS if key not in MAIN)
 """The columns that `--columns` can add."""
 
 
-def chosen(
-    extra: tuple[str, ...] = (), vs_paper: bool = False, scenario: str = TASK
-) -> list[Column]:
+def chosen(extra: tuple[str, ...] = (), scenario: str = TASK) -> list[Column]:
     """The main columns, those of the scenario and the extra ones, in the order of the catalogue."""
     keys = {*MAIN, *BY_SCENARIO.get(scenario, ()), *extra}
-    wanted = [column for key, column in COLUMNS.items() if key in keys]
-    if not vs_paper:
-        return wanted
-    asked = any("intransigence" in key for key in extra)
-    return wanted + [c for c in PAPER if asked or c.key != "paper-intransigence"]
+    return [column for key, column in COLUMNS.items() if key in keys]
+
+
+def of_paper(cite: str, has: Collection[str], about: str) -> list[Column]:
+    """The columns of a paper's numbers: ACC, how measured ones compare with it, and what else it
+    `has`. `about` says which paper it is."""
+    whose, memory = f"{cite} I: as printed there, of unclear unit.", "architecture + replay buffer"
+    columns = (
+        ("acc", Column("paper-acc", f"{cite} ACC %", about)),
+        ("given", Column("paper-given", f"{cite} given %", about)),
+        ("bwt", Column("paper-bwt", f"{cite} BWT %", about)),
+        ("arch", Column("paper-mb", f"{cite} MB", f"{cite} MB: {memory}.", decimals=1)),
+        ("intransigence", Column("paper-intransigence", f"{cite} I", whose, decimals=4)),
+        ("word", Column("paper-word", f"vs {cite}", _MATCH, _MATCH.replace("1 point", "1~point"))),
+    )
+    wanted = {"acc", "word", *has, *(["arch"] if "replay" in has else [])}
+    return [
+        replace(column, published=True, tex=column.tex or latex(column.formula))
+        for key, column in columns
+        if key in wanted
+    ]

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clbench.errors import UserError
+from clbench.papers import Published
 from clbench.report.columns import COLUMNS, Column
-from clbench.report.paper import Published
 from clbench.report.rows import differences
 from clbench.report.runs import Facts, Run, made_with
 
@@ -135,18 +135,20 @@ def against_paper(
     column: str,
     alpha: float,
 ) -> list[Comparison]:
-    """Measured ACC or BWT against published rows (each with its number of runs); the paper is A."""
+    """Measured ACC or BWT against published rows, each with its number of runs or 0 if that is not
+    known; the paper is A."""
     lines = []
     for key in sorted(runs.keys() & rows.keys()):
         row, n = rows[key]
         values = {s: run.values[column] for s, run in sorted(runs[key].items())}
         mean, std = (row.acc, row.acc_std) if column == "acc" else (row.bwt, row.bwt_std)
+        std = std if n else None
         if mean is None or any(math.isnan(value) for value in values.values()):
             continue
         measured = list(values.values())
         gaps = [value - mean for value in measured]
         p = _welch(measured, mean, std, n)
-        error = (std or 0.0) / n**0.5
+        error = std / n**0.5 if std else 0.0
         lines.append(_line(key, list(values), [mean], measured, gaps, p, runs[key].values(), error))
     return _judged(lines, COLUMNS[column], alpha)
 

@@ -120,8 +120,11 @@ def _caption(table: Table) -> str:
 def _headings(table: Table) -> list[str]:
     """Names over units, in two rows: numbers are narrower than the two side by side."""
     names, units = [], []
-    for heading in table.headings():
-        name, _, unit = heading.rpartition(" ")
+    published = [False, *(column.published for column in table.columns), False]
+    for heading, of_paper in zip(table.headings(), published, strict=True):
+        # `Buzzega et al.,` over `2020 ACC %`
+        name, gap, unit = heading.rpartition(", " if of_paper else " ")
+        name += gap.rstrip()
         names.append({"I_T": "$I_T$"}.get(name or unit, latex(name or unit)))
         units.append(latex(unit) if name else "")
     return [_row(names), _row(units)]

@@ -1,58 +1,32 @@
-"""The numbers that the ACL paper published, and how measured rows compare with them.
+"""How measured rows compare with published numbers.
 
-`results/paper/*.toml` hold every table of the paper as printed, with footnotes and known
-contradictions. A row is found by benchmark, number of tasks and method as a user types it.
+A table is compared with the first paper that has numbers for its stream and its scenario. There, a
+row is found by its number of tasks and its method as a user types it.
 """
 
-import functools
-import importlib.resources
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from clbench.errors import UserError
-from clbench.grid import make_grid
+from clbench.labels import label
+from clbench.papers import Paper, Published, shipped, streamed
+from clbench.protocol import PROTOCOL_DEFAULTS, Protocol
+from clbench.registry import declarations, select
+from clbench.report.columns import Column, of_paper
 from clbench.report.rows import Row
 from clbench.report.runs import Run
+from clbench.resolve import protocol_of, resolve
 
-MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
-"""The tables of whole methods, each named after its benchmark."""
-OTHER = ("ablation", "replay", "intransigence")
 NEAR = 2.0
 """Published standard deviations within which a measured accuracy matches."""
 POINTS = 1.0
 """Percentage points within which it does where no standard deviation is published."""
-NUMBERS = ("acc", "acc_std", "bwt", "bwt_std", "arch", "replay", "intransigence")
-
-
-@dataclass(frozen=True)
-class Published:
-    """One row of a table of the paper."""
-
-    table: str
-    title: str
-    method: str
-    benchmark: str
-    tasks: int
-    source: str
-    """The paper's own source for the row."""
-    acc: float | None = None
-    acc_std: float | None = None
-    bwt: float | None = None
-    bwt_std: float | None = None
-    zero: bool = False
-    """BWT is given as Zero: by construction."""
-    arch: float | None = None
-    replay: float | None = None
-    parameters: int | None = None
-    """Parameters of the architecture behind the row, by the sizes that fit the paper's counts."""
-    intransigence: float | None = None
-    """As printed, of unclear unit; see `results/paper/intransigence.toml`."""
-    note: str = ""
-    also: Sequence[str] = ()
-    """Other recipes of the method that the row is compared with."""
+NUMBERS = (
+    *("acc", "acc_std", "given", "given_std", "bwt", "bwt_std"),
+    *("arch", "replay", "intransigence"),
+)
 
 
 @dataclass(frozen=True)
@@ -76,130 +50,184 @@ class Verdict:
         return f"{self.word} ({self.difference:+.2f} pp, {self.deviations:+.1f} sd)"
 
 
-@functools.cache
-def document(name: str) -> dict[str, Any]:
-    """The content of `results/paper/NAME.toml`."""
-    try:
-        path = importlib.resources.files("clbench.paper") / f"{name}.toml"
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ModuleNotFoundError, FileNotFoundError):  # results/ is also where runs go by default
-        raise UserError(
-            "The published numbers are missing: the folder results/paper belongs to clbench. "
-            "Restore it with `git checkout results/paper`, or install clbench again."
-        ) from None
+@dataclass(frozen=True, eq=False)
+class Versus:
+    """A paper, and its rows for one stream and scenario by number of tasks and method."""
+
+    paper: Paper
+    rows: dict[tuple[int, str], Published]
+
+    def find(self, run: Run, any_tasks: bool = False) -> Published | None:
+        """The paper's row for a run, if it has one; with `any_tasks` else that of its shortest
+        stream with another number of tasks."""
+        row = self.rows.get((run.tasks, run.method))
+        if row is not None or not any_tasks:
+            return row
+        others = [row for (_, method), row in self.rows.items() if method == run.method]
+        return min(others, key=lambda row: row.tasks, default=None)
+
+    def verdict(self, row: Row) -> Verdict | None:
+        """How the row compares with the paper's; None if the paper has none."""
+        paper = self.find(row.head, any_tasks=True)
+        if paper is None:
+            return None
+        measured = row.value("acc")
+        if paper.acc is None or measured is None:
+            lacking = "no ACC published" if paper.acc is None else "no number"
+            return Verdict(paper, f"not comparable: {lacking}", None, None)
+        difference = measured.mean - paper.acc
+        deviations = difference / paper.acc_std if paper.acc_std else None
+        off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
+        word = "matches" if off <= 1 else "above" if difference > 0 else "below"
+        if why := unlike(row.head, paper):
+            word = f"not comparable: {why}"
+        return Verdict(paper, word, difference, deviations)
+
+    def columns(self, asked: Iterable[str]) -> list[Column]:
+        """The columns of what the paper has of this stream; `asked` are the measured ones that a
+        table shows."""
+        keys = set(asked)
+        has = {name for row in self.rows.values() for name in NUMBERS if _has(row, name)}
+        if "given" not in keys:
+            has.discard("given")
+        if not any("intransigence" in key for key in keys):
+            has.discard("intransigence")
+        return of_paper(self.paper.cite, has, _cited(self.paper))
+
+    def sources(self, measured: Iterable[Row]) -> dict[str, str]:
+        """The sources that the paper names for its numbers in these rows, each with its letter."""
+        rows = [v.published for row in measured if (v := self.verdict(row)) is not None]
+        found = dict.fromkeys(row.source for row in rows if row.source)
+        return dict(zip(found, "abcdefghijklmnopqrstuvwxyz", strict=False))
+
+    def remarks(self, measured: Sequence[Row], intransigence: bool = True) -> list[str]:
+        """What a reader must know about the paper's numbers in these rows: sources, setting and
+        contradictions, and those of its intransigence only if that is shown."""
+        found = {row.name: v.published for row in measured if (v := self.verdict(row)) is not None}
+        if not found:
+            return []
+        rows, of = list(found.values()), self.paper.tables
+        own = [
+            f"{name} is the row {row.title} of {of[row.table].label or of[row.table].title}."
+            for name, row in found.items()
+            if of[row.table].variants
+        ]
+        own += [f"{row.title}: {row.note}." for row in rows if row.note]
+        names = dict.fromkeys(row.table for row in rows if row.table != row.intransigence_table)
+        if intransigence:
+            shown = [row.intransigence_table for row in rows]
+            names |= dict.fromkeys(name for name in shown if name is not None)
+        tables = [of[name] for name in names]
+        settings = dict.fromkeys(table.setting for table in tables if table.setting)
+        absent = {_first(row.title) for table in tables for row in table.rows}
+        absent -= {_first(row.title) for row in rows}
+        shared = [note for table in tables for note in table.notes]
+        shared = [note for note in shared if _first(note) not in absent]
+        sources = self.sources(measured).items()
+        parts = (
+            ("Numbers of", ", ".join(f"[{letter}] {source}" for source, letter in sources), "."),
+            ("Setting of", "; ".join(settings), "."),
+            ("Remarks on", " ".join(dict.fromkeys([*own, *shared])), ""),
+        )
+        return [f"{what} {self.paper.cite}: {text}{end}" for what, text, end in parts if text]
+
+    def beside(self, row: Row) -> dict[str, Any] | None:
+        """The paper's numbers for this row, and how the measured ACC compares, as plain data."""
+        found = self.verdict(row)
+        if found is None:
+            return None
+        names = (*NUMBERS, "zero", "source", "note")
+        return {"paper": self.paper.cite} | {
+            name: getattr(found.published, name) for name in names
+        } | {
+            "verdict": found.word,
+            "difference": found.difference and round(found.difference, 6),
+            "deviations": found.deviations and round(found.deviations, 6),
+        }  # fmt: skip
 
 
-def rows(name: str) -> list[Published]:
-    """The rows of one table."""
-    table = document(name)
-    return [_row(name, table, row) for row in table["rows"]]
+def versus(runs: Sequence[Run], papers: Sequence[Paper] | None = None) -> Versus | None:
+    """What the first of the papers (by default, of all that clbench has) published for the stream
+    and scenario of these runs; None if no paper did."""
+    stream = stream_of(runs[0]) if runs else None
+    for paper in () if stream is None else shipped() if papers is None else papers:
+        if stream in paper.streams:
+            return Versus(paper, _index(paper, stream, {run.method_name for run in runs}))
+    return None
 
 
-def _row(name: str, table: dict[str, Any], row: dict[str, Any]) -> Published:
-    fields = {key: table[key] for key in ("benchmark", "tasks") if key in table} | row
-    fields["source"] = table["marks"][fields.pop("mark")]
-    fields["zero"] = fields.get("bwt") == "Zero"
-    for key in ("acc", "bwt"):  # mean and standard deviation, or only the mean
-        printed = fields.pop(key, [])
-        if printed != "Zero":
-            fields |= zip((key, f"{key}_std"), printed, strict=False)
-    return Published(table=name, **fields)
+def stream_of(run: Run) -> tuple[str, str] | None:
+    """The benchmark of a run without its number of tasks, and the scenario; None if its code is not
+    today's."""
+    return None if "benchmark" in run.codes else (run.stream, run.scenario)
 
 
-@functools.cache
-def _index(benchmark: str) -> dict[tuple[int, str], Published]:
-    """Rows of a benchmark by tasks and method; main tables come before others.
+def unpublished(runs: Sequence[Run], paper: Paper | None = None) -> str:
+    """The sentence that a paper, or none of all, has numbers for the streams of these runs."""
+    streams = sorted({(run.stream, run.scenario) for run in runs})
+    which = "; ".join(map(streamed, streams)) or "no stream at all"
+    if paper is None:
+        return f"No paper has numbers for {which}. `clbench ls published` lists what there is."
+    return f"{paper.name} has no numbers for {which}. It has {paper}."
 
-    A method is labelled as its runs are: by what differs from its defaults on the benchmark.
+
+def unlike(run: Run, row: Published) -> str:
+    """Why a run cannot be compared with the paper's row; empty if it can."""
+    if row.tasks != run.tasks:
+        return f"paper has {row.tasks} tasks"
+    made = PROTOCOL_DEFAULTS | run.spec.protocol
+    if run.changed - row.protocol.keys() or any(made[k] != v for k, v in row.protocol.items()):
+        return "other budget"
+    return "other data" if run.notes else ""
+
+
+def _first(text: str) -> str:
+    """`A-GEM` of `A-GEM, 200` and of `A-GEM: a note on it`."""
+    return re.split("[:,]", text)[0]
+
+
+def _has(row: Published, name: str) -> bool:
+    return getattr(row, name) is not None or (name == "bwt" and row.zero)
+
+
+def _cited(paper: Paper) -> str:
+    venue = f", {paper.citation.venue}" if paper.citation.venue else ""
+    return f"{paper.cite}: as published in {paper.citation.title}{venue}."
+
+
+def _index(
+    paper: Paper, stream: tuple[str, str], own: set[str]
+) -> dict[tuple[int, str], Published]:
+    """The rows of a stream by tasks and method; of two, the first of the paper gives the numbers.
+
+    A method is labelled as its runs are: by what differs from its defaults on the benchmark. `own`
+    are names of methods that only the records know.
     """
     found: dict[tuple[int, str], Published] = {}
-    mine = [row for name in (*MAIN, *OTHER) for row in rows(name) if row.benchmark == benchmark]
-    for row in mine:
-        for method in (row.method, *row.also):
-            label = make_grid(method, benchmark, [0], {})[0].labels["method"]
-            known = found.setdefault((row.tasks, label), row)
+    for row in (row for row in paper.rows if row.stream == stream):
+        for method in (row.method, *row.also) if row.method else ():
+            place = row.tasks, _label(method, row, own)
+            known = found.setdefault(place, row)
             if row.intransigence is not None:  # in a table of its own
-                found[row.tasks, label] = replace(known, intransigence=row.intransigence)
+                table = row.intransigence_table
+                extra: dict[str, Any] = {
+                    "intransigence": row.intransigence,
+                    "intransigence_table": table,
+                }
+                found[place] = replace(known, **extra)
     return found
 
 
-def published_run(run: Run, any_tasks: bool = False) -> Published | None:
-    """The paper's row for a run, if it has one; with `any_tasks` else that of its shortest stream
-    with another number of tasks."""
-    name = run.benchmark_name
-    if name not in MAIN or run.benchmark not in (name, f"{name}[tasks={run.tasks}]"):
-        return None  # another stream than the paper's
-    found = _index(name)
-    row = found.get((run.tasks, run.method))
-    if row is not None or not any_tasks:
-        return row
-    others = [row for (_, method), row in found.items() if method == run.method]
-    return min(others, key=lambda row: row.tasks, default=None)
-
-
-def verdict(row: Row) -> Verdict | None:
-    """How the row compares with the paper's; None if the paper has none."""
-    paper = published_run(row.head, any_tasks=True)
-    if paper is None:
-        return None
-    measured = row.value("acc")
-    if paper.acc is None or measured is None:
-        lacking = "no ACC published" if paper.acc is None else "no number"
-        return Verdict(paper, f"not comparable: {lacking}", None, None)
-    difference = measured.mean - paper.acc
-    deviations = difference / paper.acc_std if paper.acc_std else None
-    off = abs(deviations) / NEAR if deviations is not None else abs(difference) / POINTS
-    word = "matches" if off <= 1 else "above" if difference > 0 else "below"
-    run = row.head
-    if paper.tasks != run.tasks:
-        word = f"not comparable: paper has {paper.tasks} tasks"
-    elif run.budget:
-        word = "not comparable: other budget"
-    elif run.notes:
-        word = "not comparable: other data"
-    return Verdict(paper, word, difference, deviations)
-
-
-def sources(measured: list[Row]) -> dict[str, str]:
-    """The sources that the paper names for its numbers in these rows, each with its letter."""
-    found = dict.fromkeys(v.published.source for row in measured if (v := verdict(row)) is not None)
-    return dict(zip(found, "abcdefghijklmnopqrstuvwxyz", strict=False))
-
-
-def remarks(measured: list[Row], intransigence: bool = True) -> list[str]:
-    """What a reader must know about the paper's numbers in these rows: sources, contradictions,
-    and those of its intransigence only if that is shown."""
-    found = {row.name: v.published for row in measured if (v := verdict(row)) is not None}
-    if not found:
-        return []
-    papers = list(found.values())
-    letters = ", ".join(f"[{letter}] {source}" for source, letter in sources(measured).items())
-    own = [
-        f"{name} is the row {paper.title} of {document(paper.table)['label']}."
-        for name, paper in found.items()
-        if paper.table in ("ablation", "replay")  # whose rows are not named after methods
-    ]
-    own += [f"{paper.title}: {paper.note}." for paper in papers if paper.note]
-    tables = dict.fromkeys(paper.table for paper in papers)
-    tables.pop("intransigence", None)
-    if intransigence and any(paper.intransigence is not None for paper in papers):
-        tables["intransigence"] = None
-    absent = {row["title"] for name in tables for row in document(name)["rows"]}
-    absent -= {paper.title for paper in papers}
-    shared = [note for name in tables for note in document(name).get("notes", ())]
-    shared = [note for note in shared if re.split("[:,]", note)[0] not in absent]
-    remarks = " ".join(dict.fromkeys([*own, *shared]))
-    return [f"Numbers of the paper: {letters}.", f"Remarks on them: {remarks}"]
-
-
-def beside(row: Row) -> dict[str, Any] | None:
-    """The paper's numbers for this row, and how the measured ACC compares, as plain data."""
-    found = verdict(row)
-    if found is None:
-        return None
-    names = (*NUMBERS, "zero", "source", "note")
-    return {name: getattr(found.published, name) for name in names} | {
-        "verdict": found.word,
-        "difference": found.difference and round(found.difference, 6),
-        "deviations": found.deviations and round(found.deviations, 6),
-    }
+def _label(method: str, row: Published, own: set[str]) -> str:
+    name, benchmark = method.partition("[")[0], row.benchmark.partition("[")[0]
+    if name not in declarations("method") and name in own:
+        return method
+    stream = declarations("benchmark").get(benchmark)
+    try:
+        [(declaration, given)] = select("method", method)
+        protocol = protocol_of(stream) if stream else Protocol()
+        made = resolve(declaration, given, benchmark, protocol, {})
+    except UserError as error:
+        raise UserError(f"{row.where}: {error}") from None
+    usual = made.usual_params
+    return label(name, {k: v for k, v in made.params.items() if v != usual[k]})

@@ -7,7 +7,7 @@ from typing import Any
 
 from clbench.report.columns import COLUMNS, MATRIX
 from clbench.report.escape import csv_cell
-from clbench.report.paper import NUMBERS, beside
+from clbench.report.paper import NUMBERS
 from clbench.report.runs import made_with
 from clbench.report.table import Table
 
@@ -24,7 +24,7 @@ def render_csv(table: Table) -> str:
     names += ["failed", "unfinished", "left_out", "zero_forgetting", "made_with"]
     for column in COLUMNS.values():
         names += [f"{column.field}_mean", f"{column.field}_std"]
-    names += [f"paper_{name}" for name in _PUBLISHED]
+    names += ["paper", *(f"paper_{name}" for name in _PUBLISHED)]
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     for row in _rows(table):
@@ -36,6 +36,7 @@ def render_csv(table: Table) -> str:
                 flat[f"{name}_std"] = value["std"]
         published = row["published"] or {}
         flat |= {f"paper_{name}": published.get(name) for name in _PUBLISHED}
+        flat["paper"] = published.get("paper")
         writer.writerow({key: csv_cell(value) for key, value in flat.items()})
     return out.getvalue()
 
@@ -80,7 +81,7 @@ def _rows(table: Table) -> list[dict[str, Any]]:
                 "left_out": sum(other.status == "done" for other in row.others),
                 "zero_forgetting": row.zero,
                 "values": values,
-                "published": beside(row),
+                "published": table.versus and table.versus.beside(row),
                 "setting": dict(sorted(run.setting.items())),
                 "learner": dict(sorted(run.learner.items())),
                 "data": dict(sorted(run.data.items())),

@@ -11,7 +11,7 @@ import msgspec
 
 from clbench import metrics
 from clbench.editions import Editions, Made
-from clbench.labels import protocol_label, text
+from clbench.labels import label, protocol_label, text
 from clbench.record import Provenance, Record, Shown, Spec, Value
 from clbench.report.escape import clean, short
 
@@ -46,6 +46,8 @@ class Run:
     benchmark: str
     benchmark_name: str
     benchmark_title: str
+    stream: str
+    """The benchmark as a user types it, without its number of tasks and its scenario."""
     method: str
     method_name: str
     method_title: str
@@ -54,6 +56,8 @@ class Run:
     """What the user changed of the training protocol, the threads and the device."""
     budget: str
     """What the user changed of the training protocol alone."""
+    changed: frozenset[str]
+    """The names of those values."""
     seed: int
     scenario: str
     tasks: int
@@ -259,12 +263,14 @@ def _run(record: Record) -> Run:
         benchmark=benchmark,
         benchmark_name=short(spec.benchmark.name),
         benchmark_title=short(record.titles.benchmark) or benchmark,
+        stream=short(label(spec.benchmark.name, _without(differs.benchmark))),
         method=method,
         method_name=short(spec.method.name),
         method_title=short(record.titles.method or spec.method.name),
         family=short(record.family),
         protocol=short(record.protocol),
         budget=short(protocol_label(differs.protocol, 1, "cpu")),
+        changed=frozenset(differs.protocol),
         seed=spec.seed,
         scenario=record.scenario,
         tasks=record.tasks,
@@ -298,6 +304,10 @@ def _run(record: Record) -> Run:
         tuned=tuned,
         fault="it is a trial of a search, tested on validation data" if spec.trial else "",
     )
+
+
+def _without(benchmark: Mapping[str, Value]) -> dict[str, Value]:
+    return {k: v for k, v in benchmark.items() if k not in ("tasks", "scenario")}
 
 
 def _numbers(record: Record) -> dict[str, float]:

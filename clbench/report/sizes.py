@@ -4,15 +4,15 @@ import csv
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from tabulate import tabulate
 
 from clbench import data
 from clbench.errors import UserError
 from clbench.grid import make_grid
+from clbench.paper_file import Size, Table
+from clbench.papers import DEFAULT, find_paper
 from clbench.report.escape import csv_cell
-from clbench.report.paper import document
 from clbench.report.write import put
 
 _COUNTS = ("train", "valid", "test")
@@ -31,34 +31,39 @@ def sizes(benchmarks: str, root: Path, accept: bool) -> tuple[list[list[str]], l
             found = {d: data.load(d, root, accept) for d in cell.benchmark.meta["datasets"]}
         except UserError as error:
             problems.append(f"{name} is not counted: {error}")
-            for paper in _printed(cell.spec.benchmark):
-                which = str(paper.get("title") or paper.get("task") or "each")
-                numbers = [f"{paper[part]:,}" for part in _COUNTS]
-                rows.append([name, which, str(paper["classes"]), *[""] * 4, *numbers, "no data"])
+            for size in _printed(cell.spec.benchmark):
+                which = str(size.title or size.task or "each")
+                numbers = [f"{getattr(size, part):,}" for part in _COUNTS]
+                rows.append([name, which, str(size.classes), *[""] * 4, *numbers, "no data"])
             continue
         stream = make_stream(cell, found)
         shape = "x".join(map(str, stream.input_shape))
         for k, task in enumerate(stream.tasks, 1):
             counted = [len(getattr(task, part)) for part in _COUNTS]
             paper = _published(cell.spec.benchmark, k, task.title)
-            printed = [paper.get(part) for part in _COUNTS]
+            printed = [getattr(paper, part, None) for part in _COUNTS]
             word = "" if not paper else "same" if printed == counted else "differs"
             numbers = ["" if n is None else f"{n:,}" for n in [*counted, *printed]]
             rows.append([name, str(k), str(len(task.classes)), shape, *numbers, word])
     return _merged(rows), problems
 
 
-def _printed(benchmark: str) -> list[dict[str, Any]]:
-    return [row for row in document("datasets")["sizes"] if row["benchmark"] == benchmark]
+def _paper() -> Table:
+    """The table of data sets of the ACL paper."""
+    return find_paper(DEFAULT).tables["datasets"]
 
 
-def _published(benchmark: str, k: int, title: str) -> dict[str, Any]:
+def _printed(benchmark: str) -> list[Size]:
+    return [row for row in _paper().sizes if row.benchmark == benchmark]
+
+
+def _published(benchmark: str, k: int, title: str) -> Size | None:
     """The paper's counts of task k; of 5-Datasets, whose order is drawn, by the data set's name."""
     for row in _printed(benchmark):
-        drawn = "title" in row
-        if _plain(row["title"]) == _plain(title) if drawn else row.get("task", k) == k:
+        here = _plain(row.title) == _plain(title) if row.title else row.task in (k, None)
+        if here:
             return row
-    return {}
+    return None
 
 
 def _plain(title: str) -> str:
@@ -88,7 +93,7 @@ def render(rows: Iterable[list[str]], form: str) -> str:
     style = {"txt": "simple", "md": "github", "tex": "latex_booktabs"}[form]
     align = ("left", *["right"] * 9, "left")
     grid = tabulate(rows, _HEAD, tablefmt=style, disable_numparse=True, colalign=align)
-    notes = "\n".join(document("datasets")["notes"])
+    notes = "\n".join([f"paper: {find_paper(DEFAULT).cite}.", *_paper().notes])
     return f"{grid}\n\n{notes}\n"
 
 

@@ -1,12 +1,13 @@
 """Rows -> tables: one per benchmark, rows in a fixed order, with the words that belong to it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clbench.papers import Paper
 from clbench.record import Record
-from clbench.report.columns import PAPER, Column, chosen
-from clbench.report.paper import remarks, sources, verdict
+from clbench.report.columns import Column, chosen
+from clbench.report.paper import Versus, unpublished, versus
 from clbench.report.rows import Row, Value, group, usual
 from clbench.report.runs import Key, Run, runs_of
 from clbench.report.words import caption, warnings
@@ -34,6 +35,8 @@ class Table:
     """Seconds in the unit of the time column, and its name."""
     best: frozenset[tuple[int, str]]
     """(row, column key) of the values to print bold."""
+    versus: Versus | None
+    """The published numbers for the stream and scenario, shown or not; None if there are none."""
     sources: dict[str, str]
     """Where the paper has its numbers from, each with the letter that stands for it."""
 
@@ -63,7 +66,7 @@ class Table:
 
     def show(self, row: Row, column: Column, spread: str) -> str:
         """The value as text; `spread` is how a standard deviation is attached, with a {}."""
-        if column in PAPER:
+        if column.published:
             return self._published(row, column, spread)
         if column.key == "bwt" and row.zero:
             return "Zero"
@@ -76,7 +79,7 @@ class Table:
 
     def _published(self, row: Row, column: Column, spread: str) -> str:
         """What the paper has in this row, as text; its ACC ends in the letter of its source."""
-        found = verdict(row)
+        found = self.versus.verdict(row) if self.versus else None
         if found is None:
             return MISSING
         paper = found.published
@@ -92,7 +95,8 @@ class Table:
         if mean is None:
             return MISSING
         text = _text(mean, std, column, spread)
-        return f"{text} [{self.sources[paper.source]}]" if name == "acc" else text
+        letter = self.sources.get(paper.source) if name == "acc" else None
+        return f"{text} [{letter}]" if letter else text
 
     def new_block(self, number: int) -> bool:
         """Whether a rule belongs above this row: another condition, or the references begin."""
@@ -111,13 +115,15 @@ def tables_of(
     *,
     columns: tuple[str, ...] = (),
     vs_paper: bool = False,
+    papers: Sequence[Paper] | None = None,
     note: str = "",
     keep: Callable[[Run], bool] = lambda run: True,
 ) -> list[Table]:
     """A table per benchmark from all runs that `keep` wants, benchmarks by name.
 
     A table says how many files could not be read (`problems`). Runs that are not kept still serve
-    as references. Each caption begins with `note`.
+    as references. With `vs_paper` it shows the numbers of the first of the `papers` (by default, of
+    all that clbench has) that has some for its stream. Each caption begins with `note`.
     """
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
@@ -125,9 +131,17 @@ def tables_of(
             by_benchmark.setdefault(run.benchmark, []).append(run)
     notes = [note] if note else []
     return [
-        _table(name, mine, chosen(columns, vs_paper, mine[0].scenario), len(problems), notes)
+        _table(name, mine, columns, vs_paper, papers, len(problems), notes)
         for name, mine in sorted(by_benchmark.items())
     ]
+
+
+def lacking(made: list[Table], papers: Sequence[Paper] | None = None) -> str:
+    """The sentence that no published number stands beside any row; empty if some does."""
+    if any(table.versus for table in made):
+        return ""
+    runs = [row.head for table in made for row in table.rows]
+    return unpublished(runs, papers[0] if papers else None)
 
 
 def number(value: float, decimals: int) -> str:
@@ -157,22 +171,34 @@ def best(rows: list[Row], columns: list[Column]) -> Iterable[tuple[int, str]]:
 
 
 def _table(
-    benchmark: str, runs: list[Run], columns: list[Column], skipped: int, notes: list[str]
+    benchmark: str,
+    runs: list[Run],
+    extra: tuple[str, ...],
+    vs_paper: bool,
+    papers: Sequence[Paper] | None,
+    skipped: int,
+    notes: list[str],
 ) -> Table:
     rows = group(runs)
     normal = usual(rows)
     rows.sort(key=lambda row: _order(row, normal))
+    columns = chosen(extra, runs[0].scenario)
+    beside = versus(runs, papers)
+    shown = beside if vs_paper else None
+    published = shown.columns(column.key for column in columns) if shown else []
+    intransigence = any(column.key == "paper-intransigence" for column in published)
     return Table(
         benchmark=benchmark,
         title=normal.benchmark_title,
-        columns=columns,
+        columns=columns + published,
         rows=rows,
         facts=[*notes, *caption(rows, normal)],
-        remarks=remarks(rows, PAPER[3] in columns) if PAPER[0] in columns else [],
+        remarks=shown.remarks(rows, intransigence) if shown else [],
         skipped=skipped,
         unit=_unit(rows),
         best=frozenset(best(rows, columns)),
-        sources=sources(rows),
+        versus=beside,
+        sources=beside.sources(rows) if beside else {},
     )
 
 

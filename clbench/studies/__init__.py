@@ -1,1 +1,1 @@
-"""The studies of the ACL paper, one TOML file each; see `clbench.study`."""
+"""The studies of papers, one TOML file each; see `clbench.study`."""

@@ -1,5 +1,6 @@
 """What the runner asks of a strategy, answered alike for clbench's and for any of Avalanche's."""
 
+import contextlib
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from clbench.memory import Memory, of_model
 from clbench.scenario import CLASS
 from clbench.stream import Stream
 from clbench.training.kept import Kept, find, memory_of, parts
+from clbench.training.outside import compare, outside, packages
+from clbench.training.state import Node, NotResumable
 from clbench.training.tally import Tally
 
 
@@ -21,6 +24,9 @@ class Answers:
     plugins: list[Any]
     tally: Tally
     """The answers of the last test."""
+    _packages: set[str] | None = None
+    _outside: Node | None = None
+    """What was outside the strategy before it trained."""
 
     @property
     def asked(self) -> Any:
@@ -56,6 +62,20 @@ class Answers:
             if hasattr(plugin, "diagnostics"):
                 found |= plugin.diagnostics(self.asked)
         return found
+
+    def begin(self, method: type) -> None:
+        """Note what is outside the strategy, so that a change is known while it trains."""
+        self._packages = packages(self.asked, method)
+        with contextlib.suppress(NotResumable):  # the first state says why
+            self._outside = outside(self.asked, self.stream, self._packages)
+
+    def _outside_now(self) -> Node:
+        """What is outside the strategy; a NotResumable if training has changed it."""
+        where = packages(self.asked) if self._packages is None else self._packages
+        now = outside(self.asked, self.stream, where)
+        if self._outside is not None:
+            compare(now, self._outside)
+        return now
 
     def _adapt_network(self, learned: int) -> None:
         """Give a network that grows (Avalanche's `MultiHeadClassifier`) what it has in a run that

@@ -19,7 +19,7 @@ from clbench.training.answers import Answers
 from clbench.training.augment import augmenting
 from clbench.training.decided import differences, tell
 from clbench.training.kept import saved_apart
-from clbench.training.outside import compare, outside
+from clbench.training.outside import compare
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import NotResumable, network_state, save
 from clbench.training.state_load import load, put_back
@@ -134,14 +134,14 @@ class StockStrategy(Answers):
             "plugins": own,
             "clock": {name: getattr(self.strategy.clock, name) for name in CLOCK},
             "others": save(self._state_parts(), self.strategy, self.stream),
-            "outside": outside(self.strategy, self.stream),
+            "outside": self._outside_now(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
         self._adapt_network(state["clock"]["train_exp_counter"])
         if "outside" in state:  # not in older checkpoints
-            compare(self.strategy, self.stream, state["outside"])
+            compare(self._outside_now(), state["outside"])
         try:
             self._load_network(state["model"])
         except (AttributeError, RuntimeError):

@@ -22,7 +22,7 @@ from clbench.training.augment import augmenting
 from clbench.training.decided import differences, tell
 from clbench.training.kept import saved_apart
 from clbench.training.optimizers import make_optimizer
-from clbench.training.outside import compare, outside
+from clbench.training.outside import compare
 from clbench.training.schedule import PlateauSchedule
 from clbench.training.state import network_state, save
 from clbench.training.state_load import load, put_back
@@ -62,7 +62,8 @@ class Strategy(Answers, SupervisedTemplate):
     """
 
     HARNESS = frozenset(
-        {"decided", "schedule", "spent", "stream", "tally", "_given", "_made", "_plain", "_valid"}
+        {"decided", "schedule", "spent", "stream", "tally", "_given", "_made", "_packages",
+         "_outside", "_plain", "_valid"}
     )  # fmt: skip
     """Attributes of this class; a subclass adds those that it sets once and for all."""
 
@@ -132,7 +133,7 @@ class Strategy(Answers, SupervisedTemplate):
             "model": self.model.state_dict(),
             "plugins": [p.state_dict() if hasattr(p, "state_dict") else None for p in self.plugins],
             "clock": {name: getattr(self.clock, name) for name in CLOCK},
-            "outside": outside(self, self.stream),
+            "outside": self._outside_now(),
         }
         if others := self._without_state():
             state["others"] = save(others, self, self.stream)
@@ -142,7 +143,7 @@ class Strategy(Answers, SupervisedTemplate):
         """Restore the state; the next `learn` goes on exactly as without the interruption."""
         self._adapt_network(state["clock"]["train_exp_counter"])
         if "outside" in state:  # not in older checkpoints
-            compare(self, self.stream, state["outside"])
+            compare(self._outside_now(), state["outside"])
         self._load_network(state["model"])
         for plugin, plugin_state in zip(self.plugins, state["plugins"], strict=True):
             if plugin_state is not None:

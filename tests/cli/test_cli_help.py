@@ -90,7 +90,7 @@ def ready(
         words = [ids[0][:6] if re.fullmatch("[0-9a-f]{6,12}", word) else word for word in words]
         if "--serve" in words or (words[:2] == ["data", "prepare"] and words[2:] != ["mnist-5k"]):
             return
-        if words[:2] == ["compare", "paper"]:
+        if words[:2] in (["compare", "paper"], ["compare", "acl-2020"]):
             return
         for option, word in zip(["", *words], words, strict=False):
             for name in re.findall(r"\./(\w+)\.py", word):
@@ -128,6 +128,14 @@ def _found(method: str) -> Any:
 
 # what a TOML file in an example holds
 FILES = {
+    "report": """
+benchmark = "tiny"
+scenario = "task"
+tasks = 2
+title = "A table"
+paper = {cite = "Somebody, 2020", title = "A paper"}
+rows = [{title = "EWC", method = "ewc", acc = [90]}]
+""",
     "run": "seeds = 2\n",
     "study": 'title = "Mine"\n[[grid]]\nmethods = "ewc"\nbenchmarks = "split-mnist-5k"\n',
 }

@@ -102,7 +102,7 @@ def test_the_momentum_is_forgotten_where_the_rate_drops(fresh: bool) -> None:
     strategy.plugins.append(type("Look", (type(plugin).__mro__[1],), {
         "after_training_epoch": after_training_epoch,
     })())  # fmt: skip
-    strategy.schedule.protocol = SimpleNamespace(patience=1, lr_factor=2.0, lr_min=0.0)
+    strategy.schedule.protocol = SimpleNamespace(patience=1, lr_factor=2.0, lr_min=0.0, valid=0.15)
     losses = iter([2.0, 1.0, 3.0])
     strategy.validate = lambda: (50.0, next(losses))
     strategy.learn(0)

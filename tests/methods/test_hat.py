@@ -226,7 +226,9 @@ def test_embeddings_learn_by_plain_sgd_whatever_the_protocol(
 
 def test_it_refuses_what_it_cannot_gate_or_protect(make_stream: Callable[..., Stream]) -> None:
     assert HAT().refusal(make_stream()) == ""
-    stream: Any = SimpleNamespace(backbone="resnet18", protocol=make_stream().protocol)
+    stream: Any = SimpleNamespace(
+        backbone="resnet18", protocol=make_stream().protocol, scenario="task"
+    )
     assert "resnet18" in HAT().refusal(stream)
     assert "weight_decay=0.01" in HAT().refusal(make_stream(weight_decay=0.01))
     assert "dropout" in HAT(dropout=1.0).refusal(make_stream())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from clbench.conformance.trial import first_scenario
 from clbench.data import Images
 from clbench.protocol import Protocol
 from clbench.registry import declarations, import_class
@@ -22,8 +23,7 @@ SMALL = {  # few steps and samples, where there are more by default
 }
 
 
-@pytest.fixture(scope="module")
-def stream() -> Stream:
+def colours(scenario: str = "task") -> Stream:
     """Two tasks of two colours each."""
     rng = np.random.default_rng(0)
     labels = np.arange(48) % 4
@@ -32,12 +32,21 @@ def stream() -> Stream:
     images = Images((colours[labels] + noise).clip(0, 255).astype(np.uint8), labels)
     sources = [Source(images, images, c, (0.5,) * 3, (0.25,) * 3) for c in ((0, 1), (2, 3))]
     protocol = Protocol(lr=0.05, momentum=0.0, batch_size=16, epochs=1)
-    return Stream(sources, name="colours", backbone="alexnet", protocol=protocol, seed=0)
+    return Stream(
+        sources, name="colours", backbone="alexnet", protocol=protocol, seed=0, scenario=scenario
+    )
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return colours()
 
 
 @pytest.mark.parametrize("name", declarations("method"))
-def test_two_tasks_of_images(name: str, stream: Stream) -> None:
-    method = import_class(declarations("method")[name])
+def test_two_tasks_of_images(name: str) -> None:
+    """In the first scenario that the method declares."""
+    declaration = declarations("method")[name]
+    method, stream = import_class(declaration), colours(first_scenario(declaration))
     tuned = method.tuned.get("split-cifar100", {})
     fields = {f.name for f in dataclasses.fields(method)}
     values = {n: value for n, value in tuned.items() if n in fields} | SMALL.get(name, {})

@@ -139,7 +139,7 @@ def test_earlier_columns_have_no_dropout() -> None:
 
 
 def test_it_refuses_a_residual_network() -> None:
-    stream: Any = SimpleNamespace(backbone="resnet18", protocol=Protocol())
+    stream: Any = SimpleNamespace(backbone="resnet18", protocol=Protocol(), scenario="task")
     assert "resnet18" in PNN().refusal(stream)
     stream.backbone = "alexnet"
     assert PNN().refusal(stream) == ""

@@ -10,24 +10,29 @@ import torch
 from avalanche.benchmarks import benchmark_from_datasets, with_classes_timeline, with_task_labels
 from avalanche.benchmarks.utils import _make_taskaware_classification_dataset
 from avalanche.models import MTSimpleMLP
-from avalanche.training.plugins import EvaluationPlugin
+from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 from avalanche.training.supervised import Naive
 from torch.utils.data import TensorDataset
 
 from clbench.methods.agem import AGEMPlugin
 from clbench.methods.derpp import DERPPPlugin
+from clbench.methods.er_ace import ERACEPlugin
 from clbench.methods.er_res import ReservoirReplayPlugin
 from clbench.methods.ewc import EWCPlugin
+from clbench.methods.gdumb import GDumbPlugin
 from clbench.methods.gem import GEMPlugin
+from clbench.methods.icarl import ICaRLPlugin
 from clbench.methods.lwf import LwFPlugin
 from clbench.methods.mas import MASPlugin
+from clbench.methods.ncm import NCMPlugin
 from clbench.networks import MLP, MultiHead
 
 TASKS = 3
 
 
-def benchmark() -> Any:
-    """Three two-way tasks, made by Avalanche's own functions; nothing of clbench is in it."""
+def benchmark(by_class: bool = False) -> Any:
+    """Three two-way tasks, made by Avalanche's own functions; nothing of clbench is in it. With
+    `by_class` they have six classes and no task labels."""
     g = torch.Generator().manual_seed(0)
     streams: dict[str, list[Any]] = {"train": [], "test": []}
     patterns = torch.randn(2 * TASKS, 16, generator=g)
@@ -35,9 +40,11 @@ def benchmark() -> Any:
         for task in range(TASKS):
             y = torch.arange(n) % 2
             x = patterns[2 * task + y] + 0.3 * torch.randn(n, 16, generator=g)
+            y = y + 2 * task if by_class else y
             data = TensorDataset(x, y)
             data.targets = y.tolist()  # type: ignore[attr-defined]
-            streams[part].append(_make_taskaware_classification_dataset(data, task_labels=task))
+            label = 0 if by_class else task
+            streams[part].append(_make_taskaware_classification_dataset(data, task_labels=label))
     return with_classes_timeline(with_task_labels(benchmark_from_datasets(**streams)))
 
 
@@ -77,7 +84,7 @@ def ours() -> MultiHead:
     return MultiHead(MLP((16,), width=32), [2] * TASKS)
 
 
-def train(plugin: Any, model: Any, experiences: Any) -> None:
+def train(plugin: Any, model: Any, experiences: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No loggers specified")
         evaluator = EvaluationPlugin()
@@ -92,6 +99,7 @@ def train(plugin: Any, model: Any, experiences: Any) -> None:
     )
     for experience in experiences:
         strategy.train(experience)
+    return strategy
 
 
 @pytest.mark.parametrize("network", [avalanches, ours])
@@ -141,3 +149,36 @@ def test_a_penalty_holds_the_network_near_what_it_was(kind: Any) -> None:
             pairs = zip(before.parameters(), model.trunk.parameters(), strict=True)
             moved.append(sum(float((p - b).square().sum()) for b, p in pairs))
     assert moved[1] < moved[0]
+
+
+class Right(SupervisedPlugin):
+    """Counts right answers among the outputs that an evaluator sees."""
+
+    count = 0
+
+    def after_eval_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        self.count += int((strategy.mb_output.argmax(1) == strategy.mb_y).sum())
+
+
+@pytest.mark.parametrize(
+    ("make", "least"),
+    [
+        (lambda model: ICaRLPlugin(size=24), 0.5),
+        (lambda model: GDumbPlugin(size=24, fresh=model.state_dict()), 0.5),
+        (lambda model: ERACEPlugin(size=24), 0.5),
+        (lambda model: ReservoirReplayPlugin(size=24), 0.5),
+        (lambda model: DERPPPlugin(size=24, width=6, alpha=0.1, beta=0.5), 0.5),
+        (lambda model: LwFPlugin(), 0.3),
+        (lambda model: NCMPlugin(), 0.3),
+    ],
+    ids=["icarl", "gdumb", "er-ace", "er-res", "derpp", "lwf", "ncm"],
+)
+def test_the_plugin_works_in_stock_naive_by_class(make: Callable[[Any], Any], least: float) -> None:
+    """With one head over the classes seen so far. The last task alone is a third."""
+    torch.manual_seed(0)
+    made, model = benchmark(by_class=True), MultiHead(MLP((16,), width=32), [6], [2, 4, 6])
+    strategy = train(make(model), model, made.train_stream)
+    right = Right()
+    strategy.plugins.append(right)
+    strategy.eval(made.test_stream)
+    assert right.count >= least * 30 * TASKS

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clbench.networks import MLP, AlexNet, MultiHead, ResNet18
+from clbench.networks import MLP, AlexNet, MultiHead, ResNet18, backbone
 from clbench.networks.dropout import Dropout
 
 
@@ -28,6 +28,26 @@ def parameters(module: torch.nn.Module) -> int:
 )
 def test_counts_are_those_of_the_paper(trunk, classes, count):
     assert parameters(MultiHead(trunk, classes)) == count
+
+
+def test_the_small_mlp_has_xaviers_weights_and_no_biases():
+    trunk = backbone("mlp-100", (1, 28, 28))
+    assert trunk.features == 100
+    # what Buzzega et al. (2020) give as size * 100 + 100 + 100 * 100 + 100
+    assert parameters(trunk) == 784 * 100 + 100 + 100 * 100 + 100
+    linear = [layer for layer in trunk.layers if isinstance(layer, torch.nn.Linear)]
+    for layer, bound in zip(linear, (6 / 884, 6 / 200), strict=True):
+        assert float(layer.weight.detach().abs().max()) <= bound**0.5
+        assert float(layer.weight.detach().abs().max()) > 0.95 * bound**0.5
+        assert not layer.bias.any()
+    black, white = ((value - 0.1307) / 0.3081 for value in (0.0, 1.0))  # as MNIST is standardized
+    first = torch.nn.Sequential(*trunk.layers[:3])
+    torch.testing.assert_close(
+        first(torch.full((1, 1, 28, 28), black)), torch.zeros(1, 100), atol=1e-5, rtol=0
+    )
+    torch.testing.assert_close(
+        first(torch.full((1, 1, 28, 28), white)), linear[0].weight.sum(1)[None]
+    )
 
 
 @pytest.mark.parametrize("p", [0.2, 0.5])

@@ -63,6 +63,12 @@ def test_the_bytes_are_those_of_the_model_without_its_classifier():
     assert gray == whole - 2 * 64 * 7 * 7  # the first convolution reads one channel
 
 
+def test_the_names_of_torchvisions_models_are_read_without_importing_it():
+    from torchvision import models
+
+    assert found_by.models_of("torchvision") == set(models.list_models(module=models))
+
+
 def test_looking_for_the_width_changes_neither_numbers_nor_buffers():
     torch.manual_seed(3)
     trunk = backbone("torchvision:resnet18", RGB)

@@ -14,6 +14,7 @@ from clbench.store import Store
 
 Make = Callable[..., Record]
 Open = Callable[..., Any]
+ACL = "Ebrahimi et al., 2020"
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -146,8 +147,8 @@ def test_published_stands_beside_measured(
     assert open_page(grid).locator("th.published").count() == 0
     page = open_page(cifar)
     heads = page.locator(".main thead button").all_inner_texts()
-    assert heads[1:5] == ["ACC %", "paper ACC %", "BWT %", "paper BWT %"]
-    assert heads[-2:] == ["vs paper", "seeds"]
+    assert heads[1:5] == ["ACC %", f"{ACL} ACC %", "BWT %", f"{ACL} BWT %"]
+    assert heads[-2:] == [f"vs {ACL}", "seeds"]
     beside = {
         name: row.locator(".published").all_inner_texts()
         for row in page.locator(".main > tbody > tr").all()
@@ -161,18 +162,19 @@ def test_published_stands_beside_measured(
             "66.78 ± 0.48 [c]", "-15.01 ± 1.11", "25.4 + 16", "not comparable: other budget",
         ],
     }  # fmt: skip
-    page.get_by_role("button", name="paper BWT %").click()
+    page.get_by_role("button", name=f"{ACL} BWT %").click()
     assert names(page) == ["pnn", "er-res (epochs=1)", "finetune", "si"]  # Zero counts as 0
-    page.get_by_role("button", name="paper MB").click()
+    page.get_by_role("button", name=f"{ACL} MB").click()
     assert names(page) == ["pnn", "er-res (epochs=1)", "finetune", "si"]  # 25.4 + 16 before 27.2
     below = page.locator(".caption").all_inner_texts()
     assert "matches within 2 published standard deviations" in below[1]
+    assert f"Numbers of {ACL}: " in below[2]
     assert "[b] own run" in below[2]
     assert "intransigence" not in below[2]
     page.locator("#chooser summary").press("Enter")
     page.get_by_label("I_T", exact=True).check()
     assert "intransigence" in page.locator(".caption").last.inner_text()
-    assert "paper I" in page.locator(".main thead button").all_inner_texts()
+    assert f"{ACL} I" in page.locator(".main thead button").all_inner_texts()
     page.get_by_label("I_T pp", exact=True).check()  # both columns bring the same warning
     said = page.locator(".warnings li").all_inner_texts()
     assert sum("No intransigence" in warning for warning in said) == 1

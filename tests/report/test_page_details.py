@@ -98,19 +98,20 @@ def test_the_paper_stands_above_the_runs(open_page: Open, cifar: list[Record]) -
     texts = [row.locator(".paper").all_inner_texts() for row in rows.all()]
     assert texts == [
         [
-            "The paper has ACC 75.25 ± 0.04 [a], BWT Zero, MB 93.51. Its source: "
-            "re-implementation of HAT's authors (74.7 MB in the text). Measured here: "
+            "Ebrahimi et al., 2020: ACC 75.25 ± 0.04 [a], BWT Zero, MB 93.51 (74.7 MB in the "
+            "text). Its source: re-implementation of HAT's authors. Measured here: "
             "matches (+0.04 pp, +1.0 sd)."
         ],
         [
-            "The paper has ACC 34.71 ± 3.36 [b], BWT -48.56 ± 3.17, MB 27.2. Its source: own run. "
-            "Measured here: above (+15.29 pp, +4.6 sd)."
+            "Ebrahimi et al., 2020: ACC 34.71 ± 3.36 [b], BWT -48.56 ± 3.17, MB 27.2. Its source: "
+            "own run. Measured here: above (+15.29 pp, +4.6 sd)."
         ],
         [],
         [
-            "The paper has ACC 66.78 ± 0.48 [c], BWT -15.01 ± 1.11, MB 25.4 + 16. Its source: "
-            "quoted from Chaudhry et al., 2019. Measured here: not comparable: other budget. The "
-            "difference in ACC, all the same: -0.48 points, -1.0 published standard deviations."
+            "Ebrahimi et al., 2020: ACC 66.78 ± 0.48 [c], BWT -15.01 ± 1.11, MB 25.4 + 16. Its "
+            "source: quoted from Chaudhry et al., 2019. Measured here: not comparable: other "
+            "budget. The difference in ACC, all the same: -0.48 points, -1.0 published standard "
+            "deviations."
         ],
     ]
     page.locator("#chooser summary").press("Enter")

@@ -130,8 +130,9 @@ def test_help_ends_in_examples_that_run(grid: list[Record], save: Save, tmp_path
         for line in shown.splitlines()
         if "  clbench report" in line
     ]
-    assert len(examples) == 7
+    assert len(examples) == 8
     assert examples.pop() == " --serve"  # test_page_serve.py runs that one
+    examples.remove(" --vs my_paper.toml")  # tests/report/test_papers.py has that one
     for example in examples:
         words = example.replace("'", "").split()
         if "--to" in words:

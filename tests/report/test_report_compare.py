@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from clbench.errors import UserError
+from clbench.papers import Published
 from clbench.record_file import encode
 from clbench.report.compare import (
     against_paper,
@@ -17,7 +18,6 @@ from clbench.report.compare import (
     interval,
     unpaired,
 )
-from clbench.report.paper import Published
 from clbench.report.runs import runs_of
 
 
@@ -81,7 +81,7 @@ def test_the_interval_is_that_of_resampled_means() -> None:
 
 def test_the_paper_is_tested_by_welch(record) -> None:
     measured = side(record, "ewc", {0: 90.0, 1: 92.0, 2: 91.0}, "method")
-    row = Published("t", "EWC", "ewc", "two-tasks", 2, "own run", acc=88.0, acc_std=1.0)
+    row = Published("t", "EWC", "ewc", "two-tasks", "task", 2, "own run", acc=88.0, acc_std=1.0)
     [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "acc", 0.05)
     theirs = [87.0, 88.0, 89.0]  # mean 88, standard deviation 1
     expected = stats.ttest_ind([90.0, 92.0, 91.0], theirs, equal_var=False).pvalue
@@ -104,11 +104,14 @@ def test_pairs_of_another_condition_or_without_a_partner_are_named(record) -> No
 
 def test_bwt_can_be_compared_with_the_paper(record) -> None:
     measured = side(record, "ewc", {0: 90.0, 1: 92.0}, "method")
-    row = Published("t", "EWC", "ewc", "two-tasks", 2, "own run", bwt=-30.0, bwt_std=0.1)
+    row = Published("t", "EWC", "ewc", "two-tasks", "task", 2, "own run", bwt=-30.0, bwt_std=0.1)
     [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "bwt", 0.05)
     values = [run.values["bwt"] for run in measured["two-tasks", "ewc"].values()]
     assert (line.a, line.b) == (-30.0, pytest.approx(sum(values) / 2))
     assert against_paper(measured, {("two-tasks", "ewc"): (row, 3)}, "acc", 0.05) == []
+    # without the number of runs there is no test
+    [line] = against_paper(measured, {("two-tasks", "ewc"): (row, 0)}, "bwt", 0.05)
+    assert (line.p, line.word) == (None, "untested")
 
 
 def test_runs_of_one_name_with_other_values_are_pairs_of_their_own(record) -> None:
@@ -195,6 +198,10 @@ def test_two_methods_of_one_folder(clbench, folders) -> None:
         (("ewc", "paper"), "Put the paper first"),
         (("paper", "paper"), "cannot be compared with itself"),
         (("paper", "ewc"), "The paper has no row for ewc on two-tasks."),
+        (("acl-2020", "ewc"), "Ebrahimi et al., 2020 has no row for ewc on two-tasks."),
+        (("acl-2020", "paper"), "cannot be compared with itself"),
+        (("ewc", "acl-2020"), "Put the paper first: clbench compare acl-2020 ewc."),
+        (("nowhere.toml", "ewc"), "nowhere.toml: No such file"),
         (("ewc", "agem", "--column", "intransigence"), "clbench run --reference trains them"),
         (("OLD", "EMPTY"), "has no finished run."),
         (("paper", "ewc", "--column", "forgetting"), "by acc or bwt"),
@@ -213,8 +220,10 @@ def test_mistakes_are_one_sentence(clbench, folders, words, sentence) -> None:
 
 def test_runs_of_another_budget_are_not_compared_with_the_paper(clbench, record, tmp_path) -> None:
     (tmp_path / "records").mkdir()
-    short = record("ewc", protocol={"epochs": 1})
+    five = {"tasks": 5, "done": 5, "R": [[95.0] * 5] * 5, "R0": [50.0] * 5}
+    short = record("ewc", protocol={"epochs": 1}, benchmark="split-mnist", **five)
     (tmp_path / "records" / f"{short.id}.json").write_bytes(encode(short))
-    result = clbench("compare", "paper", "ewc", "--out", str(tmp_path))
-    assert result.code == 2
-    assert "No finished run of ewc has the full protocol and the whole data" in result.err
+    for paper in ("paper", "acl-2020"):
+        result = clbench("compare", paper, "ewc", "--out", str(tmp_path))
+        assert result.code == 2
+        assert "No finished run of ewc has the full protocol and the whole data" in result.err

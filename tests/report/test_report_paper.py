@@ -1,25 +1,23 @@
 """The published numbers: complete, in agreement with one another, and put beside measured ones."""
 
+import csv
 import json
 import tomllib
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clbench.errors import UserError
 from clbench.grid import make_grid
-from clbench.registry import select
+from clbench.papers import find_paper
 from clbench.report import latex, markdown, plain, terminal
-from clbench.report.columns import PAPER
-from clbench.report.paper import MAIN, OTHER, document, rows, verdict
-from clbench.report.paper import remarks as remarks_of
 from clbench.report.table import MISSING, tables
 from clbench.report.write import TABLES as TABLE_FORMATS
 from clbench.report.write import render
 
-TABLES = (*MAIN, "ablation", "replay", "intransigence")
+ACL = find_paper("acl-2020")
+MAIN = ("split-mnist", "permuted-mnist", "split-cifar100", "split-miniimagenet", "five-datasets")
+rows = ACL.rows_of
 # lines of numbers in the paper's tables, counted on the page (tab:memory has one value a column)
 ROWS = {
     "split-mnist": 10, "permuted-mnist": 13, "split-cifar100": 8, "split-miniimagenet": 8,
@@ -32,24 +30,15 @@ CONTRADICTED = {("split-mnist", "ACL"), ("split-cifar100", "ACL"), ("split-minii
 
 
 def test_no_row_is_missing() -> None:
-    assert {name: len(rows(name)) for name in TABLES} == ROWS
-    assert len(document("datasets")["sizes"]) == 13
-    summary = {row["benchmark"]: row for row in document("datasets")["summary"]}
+    assert {name: len(rows(name)) for name in ACL.tables if name != "datasets"} == ROWS
+    datasets = ACL.tables["datasets"]
+    assert len(datasets.sizes) == 13
+    summary = {row.benchmark: row for row in datasets.summary}
     assert set(summary) == set(MAIN)
-    for row in document("datasets")["sizes"]:
-        of = summary[row["benchmark"]]
-        if row["benchmark"] != "permuted-mnist":  # its tasks share their classes
-            assert row["classes"] * of["tasks"][0] == of["classes"]
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_row_is_a_method_of_clbench_with_a_source(name: str) -> None:
-    for row in rows(name):
-        assert select("method", row.method), row
-        assert select("benchmark", row.benchmark), row
-        assert row.source
-        assert row.tasks > 1
-    assert {row.get("mark") for row in document(name)["rows"]} == set(document(name)["marks"])
+    for row in datasets.sizes:
+        of = summary[row.benchmark]
+        if row.benchmark != "permuted-mnist":  # its tasks share their classes
+            assert row.classes * of.tasks[0] == of.classes
 
 
 def test_megabytes_are_four_bytes_a_parameter_but_where_the_paper_contradicts_itself() -> None:
@@ -100,9 +89,9 @@ def test_the_ablation_is_that_of_the_study() -> None:
 
 
 def test_sizes_of_tasks_add_up_to_mnist() -> None:
-    sizes = [s for s in document("datasets")["sizes"] if s["benchmark"] == "split-mnist"]
-    assert sum(s["train"] + s["valid"] for s in sizes) == 60_000
-    assert sum(s["test"] for s in sizes) == 10_000
+    sizes = [s for s in ACL.tables["datasets"].sizes if s.benchmark == "split-mnist"]
+    assert sum(s.train + s.valid for s in sizes) == 60_000
+    assert sum(s.test for s in sizes) == 10_000
 
 
 # ---- beside measured numbers ----
@@ -117,9 +106,10 @@ def measured(record, method: str, accuracies: list[float], tasks: int = 5, **cha
     ]
 
 
-def row_of(records):
+def verdict(records):
+    """How the paper's numbers compare with the first row of the table of these records."""
     [table] = tables(records)
-    return table.rows[0]
+    return table.versus and table.versus.verdict(table.rows[0])
 
 
 @pytest.mark.parametrize(
@@ -132,16 +122,14 @@ def row_of(records):
     ],
 )
 def test_the_word_is_by_published_standard_deviations(record, accuracies, word, text) -> None:
-    found = verdict(row_of(measured(record, "ewc", accuracies)))  # 95.78 (0.35)
+    found = verdict(measured(record, "ewc", accuracies))  # 95.78 (0.35)
     assert found is not None
     assert (found.word, found.text()) == (word, text)
 
 
 def test_without_a_published_deviation_it_is_by_points(record) -> None:
     def of(accuracy: float):
-        return verdict(
-            row_of(measured(record, "ewc", [accuracy], tasks=10, benchmark="permuted-mnist"))
-        )
+        return verdict(measured(record, "ewc", [accuracy], tasks=10, benchmark="permuted-mnist"))
 
     assert [of(a).text() for a in (87.3, 87.1)] == ["matches (-0.90 pp)", "below (-1.10 pp)"]
 
@@ -158,34 +146,34 @@ def test_without_a_published_deviation_it_is_by_points(record) -> None:
     ],
 )
 def test_what_cannot_be_compared_says_why(record, changes, word) -> None:
-    found = verdict(row_of(measured(record, "ewc", [95.78], **changes)))
+    found = verdict(measured(record, "ewc", [95.78], **changes))
     assert found is not None
     assert found.text() == word
 
 
 def test_threads_and_device_are_no_other_budget(record) -> None:
     records = measured(record, "ewc", [95.78], spec__threads=2, spec__device="cuda")
-    found = verdict(row_of(records))
+    found = verdict(records)
     assert found is not None
     assert found.word == "matches"
 
 
 def test_every_recipe_of_acl_stands_beside_the_papers(record) -> None:
     for method in ("acl", "acl[preset=paper]", "acl[preset=official]"):
-        found = verdict(row_of(measured(record, method, [99.76])))
+        found = verdict(measured(record, method, [99.76]))
         assert found is not None
         assert found.published.title == "ACL"
 
 
 def test_an_acl_whose_s_is_frozen_is_not_the_papers(record) -> None:
     for method in ("acl[preset=frozen]", "acl[shared_rate=0]", "acl[shared=false]"):
-        assert verdict(row_of(measured(record, method, [99.76]))) is None
+        assert verdict(measured(record, method, [99.76])) is None
 
 
 def test_every_published_row_of_acl_and_every_study_learns_s_in_every_task() -> None:
     grids = [tomllib.loads(path.read_text()).get("grid", []) for path in studies()]
     wanted = [(grid["benchmarks"], grid["methods"]) for grids_ in grids for grid in grids_]
-    wanted += [(row.benchmark, row.method) for name in (*MAIN, *OTHER) for row in rows(name)]
+    wanted += [(row.benchmark, row.method) for row in ACL.rows]
     cells = [cell for names in wanted for cell in make_grid(names[1], names[0], [0], {})]
     params = [cell.spec.method_params for cell in cells if cell.method.name == "acl"]
     assert len(params) > 20
@@ -197,9 +185,9 @@ def studies() -> list[Any]:
 
 
 def test_other_streams_and_methods_have_no_published_row(record) -> None:
-    assert verdict(row_of(measured(record, "ewc[strength=3]", [95.0]))) is None
+    assert verdict(measured(record, "ewc[strength=3]", [95.0])) is None
     other = measured(record, "ewc", [95.0], benchmark="split-mnist[backbone=resnet18]")
-    assert verdict(row_of(other)) is None
+    assert verdict(other) is None
 
 
 def test_every_format_puts_them_beside(record) -> None:
@@ -222,18 +210,19 @@ def test_every_format_puts_them_beside(record) -> None:
     assert rows_by_method["pnn"]["published"] is None
     assert rows_by_method["ewc"]["published"]["verdict"] == "matches"
     assert rows_by_method["ewc"]["published"]["source"] == "quoted from UCB's paper"
-    head, first, *_ = plain.render_csv(table).splitlines()
-    values = dict(zip(head.split(","), first.split(","), strict=True))
-    assert (values["paper_acc"], values["paper_verdict"]) == ("95.78", "matches")
+    values = next(csv.DictReader(plain.render_csv(table).splitlines()))
+    assert (values["paper"], values["paper_acc"]) == ("Ebrahimi et al., 2020", "95.78")
+    assert values["paper_verdict"] == "matches"
 
 
 def test_sources_and_contradictions_stand_below(record) -> None:
     records = measured(record, "ewc", [95.0]) + measured(record, "joint", [99.9])
     [table] = tables(records, vs_paper=True)
-    texts = [table.show(row, PAPER[0], " ± {}") for row in table.rows]
+    acc = next(column for column in table.columns if column.key == "paper-acc")
+    texts = [table.show(row, acc, " ± {}") for row in table.rows]
     assert texts == ["95.78 ± 0.35 [a]", "99.88 ± 0.02 [b]"]
     assert (
-        "Numbers of the paper: [a] quoted from UCB's paper, "
+        "Numbers of Ebrahimi et al., 2020: [a] quoted from UCB's paper, "
         "[b] own run, not a continual learner: an upper bound."
     ) in table.remarks
     remarks = table.remarks[-1]
@@ -244,7 +233,6 @@ def test_sources_and_contradictions_stand_below(record) -> None:
     written = [render(table, form) for form in TABLE_FORMATS if form != "csv"]
     for text in [terminal(tables(records, vs_paper=True), 200), *written]:
         assert "the text gives 99.89 for joint training" in text.replace("\n", " ")
-    assert remarks_of([]) == []
 
 
 def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
@@ -258,7 +246,7 @@ def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
     assert "paper-intransigence" not in [column.key for column in without.columns]
     assert "percentage points" not in without.remarks[-1]
     er_res = next(row for row in table.rows if row.name == "er-res")
-    found = verdict(er_res)
+    found = table.versus.verdict(er_res)
     assert found is not None
     assert found.text() == "not comparable: no ACC published"
     by_method = {row["method"]: row for row in json.loads(plain.render_json(table))["rows"]}
@@ -268,7 +256,7 @@ def test_the_published_intransigence_stands_beside_the_measured(record) -> None:
 def test_a_stream_of_other_length_stands_beside_the_papers(record) -> None:
     def of(method: str, tasks: int):
         stream = f"permuted-mnist[tasks={tasks}]"
-        return verdict(row_of(measured(record, method, [90.0], tasks=tasks, benchmark=stream)))
+        return verdict(measured(record, method, [90.0], tasks=tasks, benchmark=stream))
 
     short = of("acl", 5)
     assert (short.published.tasks, short.text()) == (10, "not comparable: paper has 10 tasks")
@@ -281,11 +269,3 @@ def test_a_row_of_the_ablation_is_called_as_in_the_paper(record) -> None:
     made = measured(record, method, [50.0], tasks=20, benchmark="split-miniimagenet")
     [table] = tables(made, vs_paper=True)
     assert f"{method} is the row S, P, L_diff of tab:ablation." in table.remarks[-1]
-
-
-def test_published_numbers_that_were_deleted_with_the_runs_are_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path)
-    with pytest.raises(UserError, match="git checkout results/paper"):
-        document.__wrapped__("split-mnist")

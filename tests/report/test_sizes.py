@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clbench.paper_file import Size, Table
 from clbench.report.sizes import _published, render, sizes, write
 
 
@@ -26,19 +27,23 @@ def test_where_the_data_is_missing_the_published_counts_stand_alone() -> None:
 def test_counts_are_compared_with_the_published(
     monkeypatch: pytest.MonkeyPatch, train: int, word: str
 ) -> None:
-    row = {"benchmark": "split-mnist-5k", "train": train, "valid": 120, "test": 200, "classes": 2}
-    monkeypatch.setattr("clbench.report.sizes.document", lambda name: {"sizes": [row]})
+    row = Size(benchmark="split-mnist-5k", train=train, valid=120, test=200, classes=2)
+    monkeypatch.setattr("clbench.report.sizes._paper", lambda: Table(title="Sizes", sizes=[row]))
     [found], _ = sizes("split-mnist-5k", Path("/nowhere"), False)
     assert found[1:3] == ["1-5", "2"]
     assert found[-4:] == [str(train), "120", "200", word]
 
 
 def test_data_sets_whose_order_is_drawn_are_found_by_name() -> None:
-    assert _published("five-datasets", 1, "fashion-mnist")["train"] == 9574
-    assert _published("five-datasets", 1, "svhn")["train"] == 62269
-    assert _published("split-mnist", 2, "2/3")["train"] == 10276
-    assert _published("permuted-mnist", 7, "")["train"] == 51000
-    assert _published("split-mnist-5k", 1, "") == {}
+    def images(*task) -> int | None:
+        found = _published(*task)
+        return found and found.train
+
+    assert images("five-datasets", 1, "fashion-mnist") == 9574
+    assert images("five-datasets", 1, "svhn") == 62269
+    assert images("split-mnist", 2, "2/3") == 10276
+    assert images("permuted-mnist", 7, "") == 51000
+    assert images("split-mnist-5k", 1, "") is None
 
 
 def test_it_is_written_in_every_format(tmp_path: Path) -> None:
@@ -50,4 +55,6 @@ def test_it_is_written_in_every_format(tmp_path: Path) -> None:
     assert r"\toprule" in texts[1]
     head, first, *_ = csv.reader(io.StringIO(texts[2]))
     assert dict(zip(head, first, strict=True))["paper train"] == "10,766"
-    assert "10 training images" in render(rows, "txt")
+    text = render(rows, "txt")
+    assert "10 training images" in text
+    assert "paper: Ebrahimi et al., 2020." in text

@@ -12,9 +12,8 @@ import msgspec
 from clbench import __version__
 from clbench.record import Epoch, Record
 from clbench.report import latex, plain
-from clbench.report.columns import COLUMNS, MATRIX, PAPER
+from clbench.report.columns import COLUMNS, MATRIX
 from clbench.report.escape import clean, slug
-from clbench.report.paper import beside, remarks
 from clbench.report.runs import Run
 from clbench.report.table import Table, best
 from clbench.report.words import shown_warnings, spread
@@ -47,8 +46,7 @@ def content(tables: list[Table], records: Iterable[Record], version: str = "") -
             {"key": c.key, "heading": c.heading, "formula": c.formula, "best": c.best}
             for c in COLUMNS.values()
         ],
-        "paper": [{"key": c.key, "heading": c.heading, "formula": c.formula} for c in PAPER],
-        "shown": [c.key for c in tables[0].columns if c not in PAPER] if tables else [],
+        "shown": [c.key for c in tables[0].columns if not c.published] if tables else [],
         "notes": [thinned] if every > 1 else [],
         "benchmarks": [_benchmark(table, entries, pool) for table in tables],
         "pool": [json.loads(text) for text in pool],
@@ -64,6 +62,8 @@ def _benchmark(
         key: [w for w in replace(table, columns=[column]).warnings() if w not in always]
         for key, column in COLUMNS.items()
     }
+    versus = table.versus
+    columns = versus.columns(COLUMNS) if versus else []
     bold = set(best(table.rows, list(COLUMNS.values())))
     rows = []
     for number, row in enumerate(table.rows):
@@ -75,8 +75,8 @@ def _benchmark(
             found.append(entry | {"facts": places})
         if not found:
             continue  # its files are gone since the table was made
-        published = beside(row)
-        shown = {c.key: table.show(row, c, " ± {}") for c in PAPER} if published else {}
+        published = versus and versus.beside(row)
+        shown = {c.key: table.show(row, c, " ± {}") for c in columns} if published else {}
         rows.append(
             {
                 "name": row.name,
@@ -102,7 +102,16 @@ def _benchmark(
         "file": f"table-{slug(table.benchmark)}",
         "unit": table.unit[1],
         "caption": [spread(table.rows, "a ± b"), *table.facts],
-        "remarks": [remarks(table.rows, intransigence) for intransigence in (False, True)],
+        "paper": {
+            "cite": versus.paper.cite if versus else "",
+            "columns": [
+                {"key": c.key, "heading": c.heading, "formula": c.formula} for c in columns
+            ],
+        },
+        "remarks": [
+            versus.remarks(table.rows, intransigence) if versus else []
+            for intransigence in (False, True)
+        ],
         "matrix": MATRIX[0],
         "bold": "Bold: best of a column, references aside." if bold else "",
         "warnings": always,

@@ -2,7 +2,7 @@
 
 /** The runs of a row, each drawn when it is first opened. */
 function rowDetails(benchmark, row) {
-  const box = el("div.runs", row.published && publishedWords(row.published));
+  const box = el("div.runs", row.published && publishedWords(benchmark.paper, row.published));
   for (const run of row.runs) {
     const entry = el(
       "details.run",
@@ -42,11 +42,12 @@ function runSummary(run) {
 }
 
 /** The paper's numbers and their source, and the difference even where they do not compare. */
-function publishedWords({ shown, source, note, verdict, difference, deviations }) {
-  const numbers = DATA.paper
+function publishedWords({ cite, columns }, { shown, source, note, ...compared }) {
+  const { verdict, difference, deviations } = compared;
+  const numbers = columns
     .filter(({ key }) => key !== "paper-word" && shown[key] !== show(null))
     .filter(({ key }) => key !== "paper-intransigence" || asksIntransigence())
-    .map(({ key, heading }) => `${heading.replace(/^paper | %$/g, "")} ${shown[key]}`)
+    .map(({ key, heading }) => `${heading.slice(cite.length + 1).replace(/ %$/, "")} ${shown[key]}`)
     .join(", ");
   let apart = "";
   if (verdict.startsWith("not") && isNumber(difference)) {
@@ -56,8 +57,8 @@ function publishedWords({ shown, source, note, verdict, difference, deviations }
   }
   return el(
     "p.paper",
-    `The paper has ${numbers || "none of these numbers"}. `,
-    `Its source: ${source}${note ? ` (${note})` : ""}. `,
+    `${cite}: ${numbers || "none of these numbers"}${note ? ` (${note})` : ""}. `,
+    source ? `Its source: ${source}. ` : "",
     `Measured here: ${shown["paper-word"]}.${apart}`,
   );
 }

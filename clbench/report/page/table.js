@@ -28,12 +28,12 @@ function shownColumns(benchmark) {
     };
     return [
       measured,
-      ...(key === "intransigence" ? [] : publishedColumn(key)),
-      ...(key === "replay" ? publishedColumn("mb") : []),
+      ...(key === "intransigence" ? [] : publishedColumn(benchmark, key)),
+      ...(key === "replay" ? publishedColumn(benchmark, "mb") : []),
     ];
   });
-  if (asksIntransigence()) list.push(...publishedColumn("intransigence"));
-  list.push(...publishedColumn("word"), SEEDS);
+  if (asksIntransigence()) list.push(...publishedColumn(benchmark, "intransigence"));
+  list.push(...publishedColumn(benchmark, "word"), SEEDS);
   const compared = benchmark.rows.some((row) => row.published);
   return list.filter((column) => compared || !column.published);
 }
@@ -42,14 +42,14 @@ function shownColumns(benchmark) {
 const asksIntransigence = () => [...state.columns].some((key) => key.includes("intransigence"));
 
 /** What the paper has for a measured column, or its `word` on the row; nothing for most. */
-function publishedColumn(name) {
+function publishedColumn({ paper }, name) {
   const value = ({ published }) => {
     if (name === "word") return published?.verdict ?? null;
     if (name === "bwt" && published?.zero) return 0;
     if (name === "mb" && published) return published.arch + published.replay || null;
     return published?.[name] ?? null;
   };
-  return DATA.paper
+  return paper.columns
     .filter(({ key }) => key === `paper-${name}`)
     .map((column) => ({
       ...column,
