@@ -4,6 +4,8 @@ import ast
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,18 @@ from clbench.registry import declarations, import_class
 
 @pytest.mark.parametrize("name", declarations("method"))
 def test_every_method_keeps_the_contract(name: str) -> None:
-    found = list(conformance.check(declarations("method")[name]))
-    assert [(f.what, f.words) for f in found if f.wrong] == []
+    declaration = cheap = declarations("method")[name]
+    if steps := declaration.fields.get("coreset_steps"):
+        # with its hundred steps for each test, the checks take three minutes
+        fewer = {"coreset_steps": dataclasses.replace(steps, default=10)}
+        cheap = dataclasses.replace(declaration, fields=declaration.fields | fewer)
+    found = list(conformance.check(cheap))
+    wrong = [(f.what, f.words) for f in found if f.wrong]
+    if cheap is not declaration:
+        declared: Any = SimpleNamespace(declaration=declaration, cls=import_class(declaration))
+        assert contract.declares(declared) == ""
+        wrong = [each for each in wrong if each[0] != contract.declares.__doc__]
+    assert wrong == []
     assert len(found) == len(conformance.CHECKS)
 
 

@@ -47,7 +47,8 @@ def test_it_learns_repeats_resumes_and_counts(name: str, scenario: str) -> None:
         assert check(trial) == "", check.__doc__
 
 
-@pytest.mark.parametrize("name", sorted({n for n, s in ONE_HEAD if s == "class"}))
+# in derpp, all outputs are in use from the first task on
+@pytest.mark.parametrize("name", sorted({n for n, s in ONE_HEAD if s == "class"} - {"derpp"}))
 def test_the_outputs_of_classes_to_come_do_not_learn(name: str) -> None:
     torch.set_num_threads(1)
     stream = small_stream(1, "class")
